@@ -250,9 +250,11 @@ def test_queries_are_refused_from_the_first_that_exceeds_the_budget():
 
 def test_no_measured_attack_exceeds_the_proven_curve_beyond_its_band():
     # The seeded default: there is no chance in it. Each end of a band may fail with 2.5 %.
-    (plot,) = NUMBERS["attack"].answer({}).plots
+    (plot,) = NUMBERS["attack"].answer({"attackers": "both"}).plots
     bound = next(series for series in plot.series if series.role == "bound")
-    for band in (series for series in plot.series if series.kind == "band"):
+    bands = [series for series in plot.series if series.kind == "band"]
+    assert len(bands) == 2
+    for band in bands:
         assert all(low <= most for low, most in zip(band.y, bound.y, strict=True))
 
 
@@ -272,3 +274,38 @@ def test_the_area_that_is_delta_has_the_size_that_is_printed():
 
         # 401 points over 25 standard deviations: the trapezoidal rule errs by far less than a hundredth of the area.
         assert area == pytest.approx(float(answer.numbers["δ at ε = 0.5"]), rel=0.01)
+
+
+def test_one_record_of_a_person_costs_a_part_of_what_the_person_costs():
+    for noise, least in (("laplace", 0.125), ("gaussian", 0.05)):
+        numbers = NUMBERS["choose"].answer({"rows": "4", "epsilon": "0.5", "noise": noise}).numbers
+        record = float(str(numbers["Guarantee for one record"]).split("ε = ")[1].split(",")[0])
+
+        assert least <= record <= 0.126
+
+
+def test_the_best_guesser_is_right_as_often_as_bayes_says():
+    from ferrodp.explorer.lessons.ideas.coin import _best
+
+    for truth in (0.5, 0.7, 0.9):
+        for share in (0.0, 0.2, 0.5, 1.0):
+            yes, no = share * truth + (1 - share) * (1 - truth), share * (1 - truth) + (1 - share) * truth
+            by_answer = [(yes, share * truth), (no, share * (1 - truth))]
+
+            assert _best(truth, share) == pytest.approx(
+                sum(max(cheated, total - cheated) for total, cheated in by_answer)
+            )
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_lesson_begins_with_a_person_a_question_and_what_to_try(name):
+    lesson = BY_NAME[name]
+
+    assert lesson.person
+    assert lesson.question is not None
+    assert 0 <= lesson.question.right < len(lesson.question.options) >= 2
+    for each in lesson.tries:
+        lesson.figure.read(dict(each.values))  # no control is misspelt, no value outside of its range
+    for plot in lesson.figure.answer({}).plots:
+        inputs = {control.name for control in lesson.figure.inputs}
+        assert {plot.drag, plot.pick} <= inputs | {""}

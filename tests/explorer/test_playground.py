@@ -33,7 +33,8 @@ SETTINGS = {
 
 
 def training(**settings):
-    return Training(**PLAYGROUND.read({"dataset": "wine", **settings}), repeats=2)
+    given = {"noise_by": "noise"} if "noise_multiplier" in settings else {}
+    return Training(**PLAYGROUND.read({"dataset": "wine", **given, **settings}), repeats=2)
 
 
 @pytest.mark.parametrize(("name", "query"), [(name, query) for name, each in SETTINGS.items() for query in each])
@@ -57,7 +58,12 @@ def test_epsilon_on_the_page_is_that_of_the_plan_for_200_settings():
     rng = np.random.default_rng(1)
     for _ in range(200):
         noise, share = float(rng.uniform(0.5, 8)), int(rng.integers(1, 500))
-        query = {"noise_multiplier": repr(noise), "batch_size": repr(max(share, 8)), "epochs": str(rng.integers(1, 20))}
+        query = {
+            "noise_by": "noise",
+            "noise_multiplier": repr(noise),
+            "batch_size": repr(max(share, 8)),
+            "epochs": str(rng.integers(1, 20)),
+        }
         found = training(**query)
         size = len(found.data.features)
         plan = PrivacyPlan(

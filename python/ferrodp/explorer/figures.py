@@ -24,11 +24,13 @@ PENDING = "…"
 """Stands for a number that is still being computed."""
 _MAX_TEXT = 64
 _DIGITS = 6
+_BRIEF = 3
+"""Digits of a number on the page; its cell and its exports have all of them."""
 
 Value: TypeAlias = float | int | str
 Numbers: TypeAlias = Sequence[float] | npt.NDArray[Any]
 Parameters: TypeAlias = Mapping[str, Any]
-Kind: TypeAlias = Literal["line", "steps", "points", "bars", "band", "area", "arrows", "image"]
+Kind: TypeAlias = Literal["line", "steps", "points", "bars", "band", "area", "arrows", "image", "people", "ranges"]
 Role: TypeAlias = Literal["private", "non-private", "bound", "lower", "neutral", "a", "b"]
 
 
@@ -41,22 +43,50 @@ def shown(value: Value) -> str:
     return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
 
 
-def upper(value: float, digits: int = _DIGITS) -> str:
+class Bound(str):
+    """A bound as a text of all digits, and as one of few digits that is rounded in the same direction."""
+
+    __slots__ = ("brief",)
+    brief: str
+
+
+def upper(value: float, digits: int = _DIGITS) -> Bound:
     """Write an upper bound with few digits, rounded up: what is shown is a bound too.
 
     >>> upper(1.00000001), upper(math.inf), upper(2.5)
     ('1.00001', 'inf', '2.5')
     """
-    return _directed(value, digits, ROUND_CEILING)
+    return _bound(value, digits, ROUND_CEILING)
 
 
-def lower(value: float, digits: int = _DIGITS) -> str:
+def lower(value: float, digits: int = _DIGITS) -> Bound:
     """Write a lower bound with few digits, rounded down.
 
     >>> lower(0.99999999), lower(0.0)
     ('0.999999', '0')
     """
-    return _directed(value, digits, ROUND_FLOOR)
+    return _bound(value, digits, ROUND_FLOOR)
+
+
+def brief(value: Value) -> str:
+    """Write a value as sentences and lists do: three digits, a bound in its own direction.
+
+    >>> brief(88.8889), brief(12345.6), brief(0.00012), brief(upper(1.65622)), brief(lower(0.99999)), brief(1797)
+    ('88.9', '12346', '0.00012', '1.66', '0.999', '1797')
+    """
+    if isinstance(value, Bound):
+        return value.brief
+    if not isinstance(value, float):
+        return str(value)
+    if 10**_BRIEF <= abs(value) < 1e7:
+        return f"{value:.0f}"
+    return f"{value:.{_BRIEF}g}"
+
+
+def _bound(value: float, digits: int, rounding: str) -> Bound:
+    found = Bound(_directed(value, digits, rounding))
+    found.brief = _directed(value, min(digits, _BRIEF), rounding)
+    return found
 
 
 def _directed(value: float, digits: int, rounding: str) -> str:
@@ -112,7 +142,8 @@ class Series:
     """One line, band, set of bars, points or arrows of a plot; at most a few thousand numbers.
 
     `role` decides the color and the dash or marker, so that color alone never carries the meaning. `y2` is the upper
-    edge of a band; arrows point from (x, y) to (x2, y2). An image has one number in [0, 1] for each pixel, row by row,
+    edge of a band; arrows point from (x, y) to (x2, y2). Ranges are upright bars of error from `y` to `y2`. People are
+    figures at places (x, y) without axes. An image has one number in [0, 1] for each pixel, row by row,
     in `y`, and its width as the only entry of `x`; several images stand side by side under their names.
     """
 
@@ -123,12 +154,14 @@ class Series:
     role: Role = "neutral"
     y2: Numbers | None = None
     x2: Numbers | None = None
+    ids: Numbers | None = None
+    """What a press on each point sets the plot's `pick` to."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON data; numbers that JSON lacks become null."""
         arrays = {
             key: [_finite(v) for v in value]
-            for key in ("x", "y", "x2", "y2")
+            for key in ("x", "y", "x2", "y2", "ids")
             if (value := getattr(self, key)) is not None
         }
         return {"name": self.name, "kind": self.kind, "role": self.role} | arrays
@@ -149,6 +182,12 @@ class Plot:
     """What places on the x axis are called, where numbers would say nothing."""
     equal: bool = False
     """Whether a unit is as long on both axes, so that circles are circles."""
+    drag: str = ""
+    """The control that a press or a drag in the picture sets, to the place on the x axis."""
+    pick: str = ""
+    """The control that a press on a point sets, to its entry of `ids`."""
+    vertical: bool = False
+    """Whether `drag` follows the y axis."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -160,11 +199,27 @@ class Plot:
             | scales
             | {
                 "equal": self.equal,
+                "drag": self.drag,
+                "pick": self.pick,
+                "vertical": self.vertical,
                 "x_names": [list(each) for each in self.x_names],
                 "marks": marks,
                 "series": [each.as_json() for each in self.series],
             }
         )
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A question that the reader answers before the truth is shown: about one person, again and again."""
+
+    ask: str
+    options: tuple[str, ...]
+    right: int
+    control: str
+    """The control that chooses whom the next question is about."""
+    best: float
+    """The chance of a right answer that nobody can exceed."""
 
 
 @dataclass(frozen=True)
@@ -181,13 +236,16 @@ class Answer:
     plots: tuple[Plot, ...]
     cell: str
     warnings: tuple[str, ...] = ()
+    guess: Guess | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON data, in which numbers are written as the page shows them."""
+        """Return plain JSON data, in which numbers are written with all digits, and as the page shows them."""
         return {
             "schema": SCHEMA,
             "sentence": self.sentence,
             "numbers": {label: shown(value) for label, value in self.numbers.items()},
+            "brief": {label: brief(value) for label, value in self.numbers.items()},
+            "guess": vars(self.guess) if self.guess else None,
             "plots": [plot.as_json() for plot in self.plots],
             "cell": self.cell,
             "warnings": list(self.warnings),
@@ -223,6 +281,8 @@ class Figure:
     seeded: bool = False
     action: Action | None = None
     first: Callable[[Parameters], Answer] | None = None
+    main: tuple[str, ...] = ()
+    """The one or two controls under the picture; the first two, if none is named. The others are folded."""
 
     @property
     def inputs(self) -> tuple[Control, ...]:
@@ -252,7 +312,28 @@ class Figure:
         ]
         action = {"action": {"name": self.action.name, "label": self.action.label}} if self.action else {}
         first = {"first": True} if self.first else {}
-        return {"schema": SCHEMA, "name": self.name, "controls": controls, "seeded": self.seeded} | action | first
+        main = {"main": list(self.main or [each.name for each in self.controls[:2]])}
+        return (
+            {"schema": SCHEMA, "name": self.name, "controls": controls, "seeded": self.seeded} | main | action | first
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a lesson asks before it tells: one of the options is right, and `because` is said after any answer."""
+
+    ask: str
+    options: tuple[str, ...]
+    right: int
+    because: str
+
+
+@dataclass(frozen=True)
+class Try:
+    """A button that sets controls of the figure."""
+
+    label: str
+    values: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -270,6 +351,10 @@ class Lesson:
     figure: Figure
     why: str
     terms: tuple[str, ...]
+    person: str = ""
+    """Somebody, named by role, who has something to lose here."""
+    question: Question | None = None
+    tries: tuple[Try, ...] = ()
 
 
 def _finite(value: float) -> float | None:

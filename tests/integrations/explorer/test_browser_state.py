@@ -12,7 +12,8 @@ FIGURE = "section[data-figure]"
 
 
 def number(page, label):
-    return page.locator(f"{FIGURE} .numbers div", has_text=label).locator("dd").inner_text()
+    """Return a number with all its digits."""
+    return page.locator(".details .numbers div", has_text=label).locator("dd").get_attribute("data-value")
 
 
 def test_an_unknown_lesson_leads_to_the_first(page, address):

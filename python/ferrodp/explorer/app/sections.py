@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ferrodp.explorer.figures import Figure, Lesson
 from ferrodp.explorer.lessons import LESSONS
@@ -20,6 +21,8 @@ class Section:
     name: str
     title: str
     entries: tuple[Lesson, ...]
+    layout: Literal["picture", "form"] = "picture"
+    """Whether the picture comes first, with its main controls under it, or all controls do."""
 
     def entry(self, name: str | None) -> Lesson | None:
         """Return the page of a name, or None."""
@@ -30,8 +33,8 @@ SECTIONS = tuple(
     section
     for section in (
         Section("learn", "Learn", LESSONS),
-        Section("exam", "Exam", EXAM),
-        Section("account", "Account", ACCOUNT),
+        Section("exam", "Exam", EXAM, "form"),
+        Section("account", "Account", ACCOUNT, "form"),
         Section("attack", "Attack", ATTACKS),
         Section("audit", "Audit", AUDITS),
     )

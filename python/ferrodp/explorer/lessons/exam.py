@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Action, Answer, Figure, Lesson, Parameters, Value, shown
+from ferrodp.explorer.figures import Action, Answer, Figure, Lesson, Parameters, Value, brief
 from ferrodp.explorer.lessons.questions import QUESTIONS, Question
 
 
@@ -25,7 +25,12 @@ def _drawn(question: Question, seed: int) -> dict[str, Any]:
 
 def _ask(question: Question, parameters: Parameters) -> Answer:
     """Return the question in words, and nothing that gives the answer away."""
-    return Answer(question.ask(_drawn(question, parameters["seed"])), {"Your answer": parameters["answer"]}, (), "")
+    return Answer(
+        question.ask(_drawn(question, parameters["seed"])),
+        {"Your answer": _worded(question, parameters["answer"])},
+        (),
+        "",
+    )
 
 
 def _check(question: Question, parameters: Parameters) -> Answer:
@@ -35,9 +40,16 @@ def _check(question: Question, parameters: Parameters) -> Answer:
     right = is_right(question, parameters["answer"], found["Answer"])
     verdict = "Right" if right else "Not right"
     sentence = (
-        f"{verdict}: you answered {shown(parameters['answer'])}, and the library computes {shown(found['Answer'])}."
+        f"{verdict}: you answered {_worded(question, parameters['answer'])}, and the library computes "
+        f"{_worded(question, found['Answer'])}."
     )
     return Answer(sentence, found, (), cell_of(question.solve, drawn))
+
+
+def _worded(question: Question, answer: Value) -> str:
+    """Return an answer as the page words it."""
+    labels = dict(question.control.choices)
+    return f"“{labels[str(answer)]}”" if str(answer) in labels else brief(answer)
 
 
 def _page(place: int, question: Question) -> Lesson:

@@ -43,7 +43,7 @@ def _number(label: str, low: float, high: float, **options: Any) -> Control:
 
 
 def _choice(*choices: tuple[str, str]) -> Control:
-    return Control("answer", "Your answer", choices[0][0], choices=choices)
+    return Control("answer", "Your answer", "none", choices=(("none", "choose …"), *choices))
 
 
 def truth(epsilon: float) -> dict[str, Value]:

@@ -265,7 +265,7 @@ def solve(p: Parameters) -> Answer:
     unknown = p["unknown"]
     if unknown == "noise_multiplier":
         noise = float(calibrate_noise_multiplier(sampling_probability=rate, count=steps, **target))
-        found = upper(noise)
+        found: str = upper(noise)
     elif unknown == "sampling_probability":
         rate = float(calibrate_sampling_probability(noise_multiplier=noise, count=steps, **target))
         found = lower(rate)

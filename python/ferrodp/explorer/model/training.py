@@ -13,7 +13,7 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.accounting import PldAccountant, calibrate_noise_multiplier
-from ferrodp.explorer.figures import Answer, Control, Figure, Plot, Series, Value, lower, shown, upper
+from ferrodp.explorer.figures import Answer, Control, Figure, Plot, Role, Series, Value, brief, lower, shown, upper
 from ferrodp.explorer.model.datasets import DATASETS, MODELS, Floats, gradients, initial, load, outlier, probabilities
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PlanRun, PoissonSampling, PrivacyPlan
 from ferrodp.random import poisson_sample
@@ -36,9 +36,9 @@ CONTROLS = (
     Control("dataset", "Dataset", "digits", choices=DATASETS),
     Control("model", "Model", "linear", choices=MODELS),
     Control(
-        "clip_norm", "Clip norm C", 0.5, 0.01, 10.0, "log", low_label="bias: all clipped", high_label="none clipped"
+        "clip_norm", "Clip norm C", 2.0, 0.01, 10.0, "log", low_label="bias: all clipped", high_label="none clipped"
     ),
-    Control("noise_by", "Noise from", "noise", choices=(("noise", "σ"), ("epsilon", "target ε"))),
+    Control("noise_by", "Noise from", "epsilon", choices=(("epsilon", "target ε"), ("noise", "σ"))),
     Control(
         "noise_multiplier",
         "Noise multiplier σ",
@@ -57,11 +57,17 @@ CONTROLS = (
     Control("epochs", "Epochs", 10, 1, 50, "log", integer=True, low_label="undertrained", high_label="costs more"),
     Control("delta", "δ", 1e-5, 1e-9, 1e-2, "log", low_label="far below 1/N", high_label="above 1/N"),
 )
-PLAYGROUND = Figure("playground", CONTROLS, lambda parameters: Training(**parameters).answer(), seeded=True)
+PLAYGROUND = Figure(
+    "playground",
+    CONTROLS,
+    lambda parameters: Training(**parameters).answer(),
+    seeded=True,
+    main=("epsilon", "noise_multiplier", "clip_norm", "batch_size", "epochs"),
+)
 
 
 class Training:
-    """Repeats of a private training, of the same without privacy, and of the private one without one record.
+    """Repeats of a private training, of the same clipped alone, without privacy, and private without one record.
 
     Parameters are those of `CONTROLS` and ``seed``; `repeats` is how many of each run side by side.
     """
@@ -78,7 +84,9 @@ class Training:
         self.plan = self._plan(settings)
         start = initial(self.kind, self.data, seed)
         self.target = outlier(settings["dataset"])
-        self._models = {name: [start.copy() for _ in range(repeats)] for name in ("private", "public", "without")}
+        self._models = {
+            name: [start.copy() for _ in range(repeats)] for name in ("private", "clipped", "public", "without")
+        }
         self._runs: dict[str, list[PlanRun[Any] | None]] = {}
         for place, name in enumerate(("private", "without")):
             sources = [fd.testing.seeded(f"{seed} {repeat} {place}".encode().ljust(32)) for repeat in range(repeats)]
@@ -145,12 +153,16 @@ class Training:
                     clipped, _ = fd.clip_rows(rows, clip_norm=self.clip_norm)
                     mean = clipped.sum(axis=0) / (self.probability * len(data.features))
                 self._models[name][repeat] = model - self.rate * mean
-        for repeat, model in enumerate(self._models["public"]):
-            drawn = self._draws[repeat].random(len(data.features)) < self.probability
-            rows = gradients(self.kind, model, data.features[drawn], data.labels[drawn], classes)
-            self._models["public"][repeat] = model - self.rate * rows.sum(axis=0) / (
-                self.probability * len(data.features)
-            )
+        for repeat, draws in enumerate(self._draws):
+            drawn = draws.random(len(data.features)) < self.probability
+            for name in ("public", "clipped"):
+                model = self._models[name][repeat]
+                rows = gradients(self.kind, model, data.features[drawn], data.labels[drawn], classes)
+                if name == "clipped":
+                    rows, _ = fd.clip_rows(rows, clip_norm=self.clip_norm)
+                self._models[name][repeat] = model - self.rate * rows.sum(axis=0) / (
+                    self.probability * len(data.features)
+                )
         self.norms = np.concatenate(found)
         self.step += 1
 
@@ -163,7 +175,7 @@ class Training:
         """Record accuracy, loss, ε and what both worlds say of the record that is switched off."""
         data, classes = self.data, self.data.num_classes
         found: dict[str, Any] = {"step": self.step}
-        for name in ("private", "public"):
+        for name in ("private", "clipped", "public"):
             results = [probabilities(self.kind, m, data.test_features, classes) for m in self._models[name]]
             found[f"{name} accuracy"] = [float(np.mean(p.argmax(axis=1) == data.test_labels)) for p in results]
             right = [p[np.arange(len(p)), data.test_labels] for p in results]
@@ -193,16 +205,18 @@ class Training:
         low, high = last["bounds"]
         clipped = float((self.norms > self.clip_norm).mean()) if self.norms.size else 0.0
         return {
-            "Steps": self.step,
+            "Accuracy, private": float(np.mean(last["private accuracy"])),
+            "Accuracy, without privacy": float(np.mean(last["public accuracy"])),
             "ε of one training, certified": upper(high) if self.plan else _NO_GUARANTEE,
             "ε, lower bound": lower(low) if self.plan else _NO_GUARANTEE,
-            "δ": shown(self.delta),
+            "δ": self.delta,
             "Noise multiplier σ": upper(self.noise_multiplier),
-            "Accuracy, private": shown(float(np.mean(last["private accuracy"]))),
-            "Accuracy, without privacy": shown(float(np.mean(last["public accuracy"]))),
-            "Loss, private": shown(float(np.mean(last["private loss"]))),
-            "Loss, without privacy": shown(float(np.mean(last["public loss"]))),
-            "Share of gradients clipped": shown(clipped) if self.step else "not yet measured",
+            "Steps": self.step,
+            "Accuracy, clipped without noise": float(np.mean(last["clipped accuracy"])),
+            "Loss, private": float(np.mean(last["private loss"])),
+            "Loss, clipped without noise": float(np.mean(last["clipped loss"])),
+            "Loss, without privacy": float(np.mean(last["public loss"])),
+            "Share of gradients clipped": clipped if self.step else "not yet measured",
         }
 
     def answer(self) -> Answer:
@@ -217,16 +231,19 @@ class Training:
         how = "every record in every step" if self.is_full else f"about {self.settings['batch_size']} records a step"
         if not self.step:
             return f"{self.num_steps} steps with {how}, on {len(self.data.features)} records, are ready to run."
-        low, high = min(last["private accuracy"]), max(last["private accuracy"])
-        spread = f"{low:.3f} to {high:.3f} over {count} repeats"
-        cost = f"ε = {numbers['ε of one training, certified']} at δ = {shown(self.delta)}"
-        told = f"After {self.step} of {self.num_steps} steps with {how}: accuracy {spread} with "
-        told += cost if self.plan else "no guarantee, as nothing is noised"
-        if not self.plan:
-            return told + "."
-        noise = self.noise_multiplier * self.clip_norm * len(self._models["private"][0]) ** 0.5
-        ratio = noise / self.signal if self.signal else np.inf
-        return f"{told}. In the last step, the noise was {ratio:.2f} times as long as the sum of the clipped gradients."
+        private, clipped, public = (
+            100 * float(np.mean(last[f"{name} accuracy"])) for name in ("private", "clipped", "public")
+        )
+        by_clipping, by_noise = public - clipped, clipped - private
+        cost = f"ε = {brief(numbers['ε of one training, certified'])} at δ = {shown(self.delta)}"
+        told = f"After {self.step} of {self.num_steps} steps with {how}, {private:.0f} of 100 are right with "
+        told += f"{cost}, over {count} repeats" if self.plan else "no guarantee, as nothing is noised"
+        costs = f"Clipping costs {_points(by_clipping)}" + (f", noise {_points(by_noise)}" if self.plan else "")
+        if max(by_clipping, by_noise) < 1.0:
+            return f"{told}. {costs}: little to gain here."
+        if by_clipping > by_noise:
+            return f"{told}. {costs}: raise C, or the learning rate."
+        return f"{told}. {costs}: a larger batch or a smaller C makes noise matter less."
 
     def _warnings(self) -> tuple[str, ...]:
         found = []
@@ -279,11 +296,17 @@ class Training:
 
     def _pair(self, title: str, what: str, steps: list[int]) -> Plot:
         series: list[Series] = []
-        for name, role, label in (("public", "non-private", "without privacy"), ("private", "private", "private")):
+        kinds: tuple[tuple[str, Role, str], ...] = (
+            ("public", "non-private", "without privacy"),
+            ("clipped", "b", "clipped, without noise"),
+            ("private", "private", "private: clipped and noised"),
+        )
+        for name, role, label in kinds:
             values = np.array([each[f"{name} {what}"] for each in self.history])
             low, high = values.min(axis=1).tolist(), values.max(axis=1).tolist()
-            series.append(Series(f"{label}, range of repeats", steps, low, "band", role, y2=high))  # type: ignore[arg-type]
-            series.append(Series(f"{label}, mean", steps, values.mean(axis=1).tolist(), "line", role))  # type: ignore[arg-type]
+            if name == "private":
+                series.append(Series(f"{label}, range of repeats", steps, low, "band", role, y2=high))
+            series.append(Series(label, steps, values.mean(axis=1).tolist(), "line", role))
         return Plot(title, "steps", what, tuple(series))
 
     def _histogram(self) -> Plot:
@@ -301,6 +324,11 @@ class Training:
         title = f"Norms of the {self.norms.size} per-example gradients of the last step"
         mark = ((self.clip_norm, f"C = {shown(self.clip_norm)}"),)
         return Plot(title, "L2 norm", "gradients", series, marks=mark)
+
+
+def _points(cost: float) -> str:
+    """Return a loss of accuracy in points of 100; chance may make it a gain, which is none."""
+    return f"{cost:.0f} points of 100" if cost >= 0.5 else "nothing"
 
 
 def numbers_after(*, steps: int, **settings: Any) -> dict[str, Value]:

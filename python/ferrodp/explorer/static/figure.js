@@ -89,8 +89,9 @@ export class Input {
       element("span", {}, `${format(c.low)}${c.low_label ? ": " + c.low_label : ""}`), element("span", {}, `${format(c.high)}${c.high_label ? ": " + c.high_label : ""}`));
     ends.hidden = Boolean(c.exact);
     this.field.value = plain(c.default);
-    const root = element("div", { className: "control" }, element("label", { htmlFor: this.id }, c.label),
-      element("div", { className: "value" }, button("−", "less"), this.field, ...unit, button("+", "more")), this.range, ends, this.hint);
+    const root = element("div", { className: "control" },
+      element("div", { className: "value" }, element("label", { htmlFor: this.id }, c.label), button("−", "less"), this.field, ...unit, button("+", "more")),
+      this.range, ends, this.hint);
     this.show();
     return root;
   }
@@ -130,7 +131,8 @@ export class Input {
     const share = this.share(value);
     this.range.value = Math.round(1000 * share);
     this.range.setAttribute("aria-valuetext", `${plain(value)} ${this.control.unit || ""}`.trim());
-    const near = this.control.exact ? null : share <= 0.04 ? [low, low_label] : share >= 0.96 ? [high, high_label] : null;
+    const untouched = this.field.value === plain(this.control.default);
+    const near = this.control.exact || untouched ? null : share <= 0.04 ? [low, low_label] : share >= 0.96 ? [high, high_label] : null;
     this.hint.textContent = near ? `Near the end of the range (${plain(near[0])})${near[1] ? `: ${near[1]}` : ""}.` : "";
     this.hint.title = label;
   }
@@ -177,13 +179,25 @@ export class Inputs {
   get values() { return Object.fromEntries(this.all.map((input) => [input.name, input.value])); }
 }
 
-// Shows an answer: sentence, warnings, numbers, plots, cell and exports.
+// A number as people read it: small ones as powers, long ones in groups, a true minus.
+const readable = (text) => (/^-?\d{5,}$/.test(text) ? text.replace(/\B(?=(\d{3})+$)/g, "\u202f") : powers(text)).replace(/^-/, "−");
+
+const FEW = 3;  // numbers beside a picture; all of them are among the details
+
+// Shows an answer: picture, sentence, warnings, numbers, plots, cell and exports. With `details`, the first picture and
+// `FEW` numbers stand on the stage and the rest among the details; without, everything is in `root`, below the inputs.
 export class Output {
-  constructor(root, name, actions = []) {
+  constructor(root, name, { actions = [], details = null, form = null, set = () => {} } = {}) {
     this.name = name;
+    this.root = root;
+    this.form = form;
+    this.set = set;
+    this.stage = details ? element("div", { className: "picture" }) : null;
     this.sentence = element("p", { className: "sentence", "aria-live": "polite" });
+    this.verdict = element("p", { className: "verdict", role: "status" });
     this.warnings = element("div", { className: "warnings", "aria-live": "polite" });
     this.numbers = element("dl", { className: "numbers" });
+    this.all = details ? element("dl", { className: "numbers all" }) : this.numbers;
     this.plots = element("div", { className: "plots" });
     this.earlier = element("p", { className: "earlier" });
     this.code = element("pre", { tabIndex: 0, role: "region", "aria-label": "Python cell" });
@@ -191,14 +205,24 @@ export class Output {
     const copy = element("button", { type: "button" }, "Copy as Python");
     copy.addEventListener("click", () => this.copy());
     const button = (label, make) => { const b = element("button", { type: "button" }, label); b.addEventListener("click", make); return b; };
+    const drawings = () => [this.stage, this.plots].flatMap((place) => (place ? [...place.querySelectorAll("svg.graph")] : []));
     const exports = this.exports = element("div", { className: "exports", role: "group", "aria-label": "Export" }, copy,
       button("JSON", () => download(`${name}.json`, "application/json", JSON.stringify(this.answer, null, 1))),
       button("CSV", () => download(`${name}.csv`, "text/csv", csv(this.answer.plots))),
-      button("SVG", () => this.plots.querySelectorAll("svg.graph").forEach((svg, i) => download(`${name}-${i + 1}.svg`, "image/svg+xml", standalone(svg)))), this.said);
+      button("SVG", () => drawings().forEach((svg, i) => download(`${name}-${i + 1}.svg`, "image/svg+xml", standalone(svg)))), this.said);
     const cell = element("details", { className: "cell" }, element("summary", {}, "Python cell with the same numbers"), this.code);
-    root.append(this.sentence, this.warnings, ...actions, this.numbers, this.earlier, this.plots, exports, cell);
+    if (details) {
+      this.folded = element("details", { className: "every" }, element("summary", {}, "All numbers, with all digits"), this.all);
+      root.append(this.stage, ...(form ? [form] : []), ...actions, this.sentence, this.verdict, this.warnings, this.numbers, this.earlier);
+      this.table = element("div", {});
+      details.append(this.table, this.plots, this.folded, exports, cell);
+    } else {
+      root.append(...(form ? [form] : []), this.sentence, this.warnings, ...actions, this.verdict, this.numbers, this.earlier, this.plots, exports, cell);
+    }
     let wide = 0;
-    new ResizeObserver(() => { if (this.answer && Math.abs(this.plots.clientWidth - wide) > 8) { wide = this.plots.clientWidth; this.drawPlots(); } }).observe(this.plots);
+    const again = () => { const now = (this.stage ?? this.plots).clientWidth; if (this.answer && Math.abs(now - wide) > 8) { wide = now; this.drawPlots(); } };
+    new ResizeObserver(again).observe(this.stage ?? this.plots);
+    if (this.stage) addEventListener("resize", () => { if (this.answer) this.drawPlots(); });
   }
 
   // `isFirst`: what is known at once. The plots stay as they are until the whole answer is there.
@@ -207,33 +231,74 @@ export class Output {
     if (isFirst) this.answer = { ...answer, plots: this.whole?.plots ?? [] };
     else this.answer = this.whole = answer;
     this.failed = false;
+    this.root.classList.remove("failed");
+    this.verdict.textContent = "";
     this.sentence.textContent = powers(answer.sentence);
-    this.warnings.replaceChildren(...answer.warnings.map((text) => element("p", { className: "warning" }, text)));
-    this.numbers.replaceChildren(...Object.entries(answer.numbers).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", value === PENDING ? { className: "pending" } : {}, value))));
+    this.warnings.replaceChildren(...answer.warnings.map((text) => element("p", { className: "warning" }, powers(text))));
+    const entries = Object.entries(answer.numbers);
+    const row = (label, value, text) => {
+      const shown = element("dd", value === PENDING ? { className: "pending" } : {}, text);
+      shown.dataset.value = value;
+      return element("div", {}, element("dt", {}, label), shown);
+    };
+    const short = entries.map(([label, value]) => row(label, value, readable(answer.brief?.[label] ?? value)));
+    this.numbers.replaceChildren(...(this.stage ? short.slice(0, FEW) : short));
+    if (this.stage) this.all.replaceChildren(...entries.map(([label, value]) => row(label, value, value)));
     this.code.textContent = answer.cell;
     this.exports.hidden = this.code.parentElement.hidden = !answer.cell;
     if (!isFirst) this.drawPlots();
     return before;
   }
 
+  // What an action found: its words stand below the sentence, which stays, and its numbers in the place of the others.
+  judge(answer) {
+    const kept = this.whole;
+    this.show({ ...answer, sentence: kept?.sentence ?? "", plots: answer.plots.length ? answer.plots : kept?.plots ?? [] });
+    this.verdict.textContent = powers(answer.sentence);
+  }
+
   fail(message, remedy) {
     this.failed = true;
+    this.root.classList.add("failed");
     this.warnings.replaceChildren(element("p", { className: "warning" }, `${message}${remedy ? " " + remedy : ""}`));
   }
 
   line() {
     const [label, value] = Object.entries(this.whole.numbers)[0] || ["", ""];
-    return `${label} ${value}`;
+    return `${powers(label)} ${readable(this.whole.brief?.[label] ?? value)}`;
   }
 
   drawPlots() {
     const open = [...this.plots.querySelectorAll("details.data")].map((d) => d.open);
-    this.plots.classList.toggle("many", this.answer.plots.length > 1);
-    const columns = this.plots.clientWidth > 720 && this.answer.plots.length > 1 ? 2 : 1;
+    const [first, ...others] = this.stage ? this.answer.plots : [null, ...this.answer.plots];
+    if (this.stage) this.drawPicture(first);
+    this.plots.classList.toggle("many", others.length > 1);
+    const columns = this.plots.clientWidth > 720 && others.length > 1 ? 2 : 1;
     this.plots.classList.toggle("two", columns === 2);
     const width = Math.floor((this.plots.clientWidth - 24 * (columns - 1)) / columns) || 640;
-    this.plots.replaceChildren(...this.answer.plots.map((plot) => draw(plot, width)));
+    this.plots.replaceChildren(...others.map((plot) => draw(plot, Math.min(width, 900), { set: this.set })));
     this.plots.querySelectorAll("details.data").forEach((d, i) => { if (open[i]) d.open = true; });
+  }
+
+  // The picture takes the height that the window leaves it, so that its main inputs are on the screen, too.
+  drawPicture(plot) {
+    if (!plot) { this.stage.replaceChildren(); return; }
+    const open = this.table.querySelector("details.data")?.open;
+    const width = this.stage.clientWidth || 640;
+    const top = this.root.getBoundingClientRect().top + scrollY;
+    const room = Math.max(200, Math.min(innerHeight, 1200) - Math.min(top, 260) - (this.form?.offsetHeight ?? 0) - 30);
+    let figure = draw(plot, width, { most: room - 80, set: this.set });
+    let table = figure.querySelector("details.data");
+    this.table.replaceChildren(table);
+    this.stage.replaceChildren(figure);
+    const excess = figure.offsetHeight - room;
+    if (figure.querySelector("svg.graph") && (excess > 0 || excess < -24)) {
+      figure = draw(plot, width, { most: room - 80 - excess, set: this.set });
+      table = figure.querySelector("details.data");
+      this.table.replaceChildren(table);
+      this.stage.replaceChildren(figure);
+    }
+    if (open) table.open = true;
   }
 
   async copy() {
@@ -248,26 +313,83 @@ export class Output {
   say(text) { this.said.textContent = text; setTimeout(() => { this.said.textContent = ""; }, 4000); }
 }
 
+// Asks the reader about one person after another, shows the truth after each answer, and keeps the score.
+class Guesses {
+  constructor(next) {
+    this.next = next;
+    this.right = this.made = 0;
+    this.asked = element("p", { className: "asked" });
+    this.buttons = element("div", { className: "buttons" });
+    this.told = element("p", { className: "truth", role: "status" });
+    this.root = element("div", { className: "guess", role: "group", "aria-label": "Guess" }, this.asked, this.buttons, this.told);
+    this.root.hidden = true;
+  }
+
+  show(guess) {
+    this.root.hidden = !guess;
+    if (!guess) return;
+    this.asked.textContent = powers(guess.ask);
+    this.buttons.replaceChildren(...guess.options.map((option, i) => {
+      const made = element("button", { type: "button" }, option);
+      made.addEventListener("click", () => this.answer(guess, i));
+      return made;
+    }));
+  }
+
+  answer(guess, chosen) {
+    const isRight = chosen === guess.right;
+    this.made += 1;
+    this.right += isRight;
+    this.told.textContent = `${isRight ? "Right" : "Wrong"}: ${guess.options[guess.right]}. You were right ${this.right} of ${this.made} times; in the long run the best possible guesser is right ${Math.round(100 * guess.best)} times in 100.`;
+    this.next(guess.control);
+  }
+}
+
 const MOST_EARLIER = 3;
 const LONGEST_PAUSE = 250;  // milliseconds: what takes long is asked for once a slider rests
 
 function mount(root) {
   const described = JSON.parse(root.querySelector("script").textContent);
   const controls = described.seeded ? [...described.controls, SEED] : described.controls;
+  const details = root.dataset.layout === "picture" ? document.querySelector("[data-details]") : null;
   const form = element("form", { className: "controls", noValidate: true });
   form.addEventListener("submit", (event) => event.preventDefault());
   const buttons = element("div", { className: "buttons" });
-  const output = new Output(root, described.name, buttons.children ? [buttons] : []);
   const earlier = [];
   let busy = false, again = false, settled = null, asked = null, abort = null, slowness = 0;
 
   const inputs = new Inputs(controls, (isFinal) => ask(isFinal));
-  form.append(...inputs.all.filter((input) => !input.control.plain).map((input) => input.root));
-  root.prepend(form);
+  const named = (name) => inputs.all.find((input) => input.name === name);
+  const shown = inputs.all.filter((input) => !input.control.plain);
+  const isMain = (input) => !details || described.main.includes(input.name);
+  const sorted = details ? described.main.map(named) : shown;
+  form.append(...sorted.map((input) => input.root));
+  form.classList.toggle("main", Boolean(details));
 
-  async function ask(isFinal) {
+  // What is pressed or dragged in a picture is an input like any other.
+  function set(name, value, isFinal) {
+    const input = named(name);
+    const { low, high } = input.control;
+    const share = input.share(Math.min(high, Math.max(low, value)));
+    input.value = plain(input.at(share));
+    if (isFinal) inputs.write("pushState");
+    ask(isFinal);
+  }
+
+  const guesses = new Guesses((name) => {
+    const input = named(name);
+    const { low, high } = input.control;
+    input.value = String(low + Math.floor(Math.random() * (high - low + 1)));
+    inputs.write("replaceState");
+    ask(true);
+  });
+  const output = new Output(root, described.name, { actions: [guesses.root, buttons], details, form, set });
+  const rest = shown.filter((input) => !isMain(input));
+
+  async function ask() {
     // A field reports its last input once more when it is left: that is no new question.
-    if (!inputs.valid || new URLSearchParams(inputs.values).toString() === asked) return;
+    if (!inputs.valid) { root.classList.add("failed"); return; }
+    if (new URLSearchParams(inputs.values).toString() === asked) { root.classList.remove("failed"); return; }
     if (busy) { again = true; abort?.abort(); return; }
     busy = true;
     do {
@@ -318,6 +440,7 @@ function mount(root) {
   function receive(body, ok, query) {
     if (!ok) { output.fail(body.error.message, body.error.remedy); return; }
     const before = output.show(body);
+    guesses.show(body.guess);
     const changed = settled && [...query].filter(([name, value]) => settled.get(name) !== value).map(([name]) => `${controls.find((c) => c.name === name).label} ${settled.get(name)}`);
     if (before && changed && changed.length) {
       earlier.unshift(`${changed.join(", ")} → ${before}`);
@@ -327,6 +450,7 @@ function mount(root) {
     settled = query;
   }
 
+  let seeds = [];
   if (described.seeded) {
     const redraw = element("button", { type: "button" }, "Draw again");
     redraw.addEventListener("click", () => {
@@ -335,7 +459,9 @@ function mount(root) {
       inputs.write("pushState");
       ask(true);
     });
-    buttons.append(redraw, inputs.all.at(-1).root, element("span", { className: "note" }, "Seeded for this page, so that it can be repeated: not private."));
+    buttons.append(redraw);
+    seeds = [inputs.all.at(-1).root, element("span", { className: "note" }, "Seeded for this page, so that it can be repeated: not private.")];
+    if (!details) buttons.append(...seeds);
   }
   if (described.action) {
     const act = element("button", { type: "button", className: "action" }, described.action.label);
@@ -345,7 +471,7 @@ function mount(root) {
       try {
         const response = await post(`/api/action/${described.name}`, inputs.values);
         const body = await response.json();
-        if (response.ok) { output.show(body); document.dispatchEvent(new CustomEvent("explorer:acted", { detail: body })); } else output.fail(body.error.message, body.error.remedy);
+        if (response.ok) { output.judge(body); document.dispatchEvent(new CustomEvent("explorer:acted", { detail: body })); } else output.fail(body.error.message, body.error.remedy);
         root.dataset.acted = Number(root.dataset.acted || 0) + 1;
       } catch { output.fail("The server does not answer.", "Start it again with: ferrodp explore"); }
       root.removeAttribute("aria-busy");
@@ -353,7 +479,34 @@ function mount(root) {
     });
     buttons.append(act);
   }
+  if (details && (rest.length || seeds.length)) {
+    const more = element("div", { className: "controls" }, ...rest.map((input) => input.root));
+    const settings = element("details", { className: "settings" }, element("summary", {}, "More settings"), more, element("div", { className: "buttons" }, ...seeds));
+    root.append(settings);
+    // A link that sets one of them shows it.
+    settings.open = rest.some((input) => new URLSearchParams(location.search).has(input.name) && input.value !== plain(input.control.default));
+  }
+  for (const button of document.querySelectorAll("[data-try]")) {
+    button.addEventListener("click", () => {
+      for (const [name, value] of Object.entries(JSON.parse(button.dataset.try))) named(name).value = value;
+      inputs.write("pushState");
+      ask(true);
+    });
+  }
   ask(true);
+}
+
+// A question that comes before the answer: any choice shows the truth.
+for (const question of document.querySelectorAll("section.question")) {
+  const truth = question.querySelector(".truth");
+  const options = [...question.querySelectorAll("[data-option]")];
+  for (const option of options) {
+    option.addEventListener("click", () => {
+      const isRight = option.dataset.option === question.dataset.right;
+      for (const each of options) each.setAttribute("aria-pressed", String(each === option));
+      truth.textContent = `${isRight ? "Yes" : "Not quite"}. ${truth.dataset.truth}`;
+    });
+  }
 }
 
 for (const root of document.querySelectorAll("section[data-figure]")) mount(root);

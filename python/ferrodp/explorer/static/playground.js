@@ -2,29 +2,40 @@
 
 import { Inputs, Output, SEED, element, post } from "./figure.js";
 
+const RESTS = 600;  // milliseconds after which a setting that was let go starts its training
+
 const root = document.querySelector("section[data-playground]");
 if (root) mount(root);
 
 function mount(root) {
   const described = JSON.parse(root.querySelector("script").textContent);
-  const form = element("form", { className: "controls", noValidate: true });
+  const form = element("form", { className: "controls main", noValidate: true });
   form.addEventListener("submit", (event) => event.preventDefault());
-  const inputs = new Inputs([...described.controls, SEED], () => settle());
-  form.append(...inputs.all.map((input) => input.root));
+  const inputs = new Inputs([...described.controls, SEED], (isFinal) => settle(isFinal));
+  const isMain = (input) => described.main.includes(input.name);
+  form.append(...described.main.map((name) => inputs.all.find((input) => input.name === name).root));
+  const more = element("div", { className: "controls" }, ...inputs.all.filter((input) => !isMain(input)).map((input) => input.root));
+
+  // The noise follows from a target ε, or is given: the other of both is no input.
+  function onlyOne() {
+    for (const input of inputs.all) {
+      if (input.name === "epsilon") input.root.hidden = inputs.values.noise_by !== "epsilon";
+      if (input.name === "noise_multiplier") input.root.hidden = inputs.values.noise_by !== "noise";
+    }
+  }
 
   const button = (label, action, extra = {}) => { const b = element("button", { type: "button", ...extra }, label); b.addEventListener("click", action); return b; };
   const train = button("Train", () => (state === "paused" ? command("resume") : begin("run")), { className: "primary" });
   const pause = button("Pause", () => command("pause"));
   const step = button("Step", () => (state === "idle" || state === "ended" ? begin("step") : command("step")));
   const reset = button("Reset", () => clear());
-  const again = button("Draw again", () => { const seed = inputs.all.at(-1); seed.value = String(1 + (Number(seed.value) % SEED.high)); inputs.write("pushState"); settle(); });
+  const again = button("Draw again", () => { const seed = inputs.all.at(-1); seed.value = String(1 + (Number(seed.value) % SEED.high)); inputs.write("pushState"); settle(true); });
   const bar = element("progress", { max: 1, value: 0, "aria-label": "Steps taken" });
   const place = element("span", { className: "note", role: "status" });
   const buttons = element("div", { className: "buttons" }, train, pause, step, reset, again, bar, place,
     element("span", { className: "note" }, "Seeded for this page, so that it can be repeated: not private."));
-  root.prepend(form);
-  const output = new Output(root, "playground", []);
-  output.sentence.before(buttons);
+  const output = new Output(root, "playground", { actions: [buttons], details: document.querySelector("[data-details]"), form });
+  root.append(element("details", { className: "settings" }, element("summary", {}, "More settings"), more));
 
   let state = "idle", name = null, abort = null, asked = 0;
   show("idle");
@@ -41,10 +52,18 @@ function mount(root) {
     bar.hidden = next === "idle";
   }
 
-  // Other settings are another training: what is running ends.
-  function settle() { if (state !== "idle") clear(); else preview(); show(state); }
+  // Other settings are another training: what is running ends, and the new one begins when the slider rests.
+  let rests = null;
+  function settle(isFinal) {
+    onlyOne();
+    if (state !== "idle") clear(); else preview();
+    show(state);
+    clearTimeout(rests);
+    if (isFinal && inputs.valid) rests = setTimeout(() => { if (state === "idle") begin("run"); }, RESTS);
+  }
 
   function clear() {
+    clearTimeout(rests);
     abort?.abort();
     abort = name = null;
     show("idle");
@@ -88,6 +107,7 @@ function mount(root) {
   function receive(message, mode) {
     if (message.type === "started") { name = message.name; return; }
     output.show(message.answer);
+    root.dataset.count = Number(root.dataset.count || 0) + 1;
     bar.max = message.num_steps;
     bar.value = message.step;
     place.textContent = `Step ${message.step} of ${message.num_steps}`;
@@ -106,7 +126,9 @@ function mount(root) {
     if (what === "resume") show("running");
   }
 
+  onlyOne();
   preview();
+  begin("run");
 }
 
 // Server-sent events of a response; the browser's own EventSource can send no token.

@@ -41,14 +41,16 @@ function axis(values, scale, start, end, zero, apart = 70) {
   if (log) {
     if (low === high) { low /= 2; high *= 2; }
     const place = (v) => start + ((Math.log(v) - Math.log(low)) / (Math.log(high) - Math.log(low))) * (end - start);
-    return { place, ticks: logTicks(low, high, Math.abs(end - start)), shows: (v) => v !== null && v > 0, low, high };
+    const value = (at) => low * (high / low) ** ((at - start) / (end - start));
+    return { place, value, ticks: logTicks(low, high, Math.abs(end - start)), shows: (v) => v !== null && v > 0, low, high };
   }
   if (zero && low > 0 && low < 0.6 * high) low = 0;
   if (low === high) { if (low === 0) high = 1; else { low -= 0.5; high += 0.5; } }
   const step = niceStep((high - low) / Math.max(2, Math.abs(end - start) / apart));
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(Number((i * step).toPrecision(12)));
-  return { place: (v) => start + ((v - low) / (high - low)) * (end - start), ticks, shows: (v) => v !== null, low, high };
+  const value = (at) => low + ((at - start) / (end - start)) * (high - low);
+  return { place: (v) => start + ((v - low) / (high - low)) * (end - start), value, ticks, shows: (v) => v !== null, low, high };
 }
 
 function niceStep(rough) {
@@ -92,8 +94,9 @@ function marker(shape, x, y, r) {
   return make("circle", { cx: x, cy: y, r });
 }
 
-// Returns a figure element: a drawing, a legend in words, and its data as a table.
-export function draw(plot, width) {
+// Returns a figure element: a drawing, a legend in words, and its data as a table. A drawing is at most `most` high; what
+// is pressed or dragged in it is given to `set(control, value, isFinal)`.
+export function draw(plot, width, { most = Infinity, set = null } = {}) {
   const figure = document.createElement("figure");
   figure.className = "plot";
   const caption = document.createElement("figcaption");
@@ -104,14 +107,18 @@ export function draw(plot, width) {
   if (images.length) figure.append(gallery(images));
   if (graphs.length) {
     figure.append(legend(graphs));
-    figure.append(graph(plot, graphs, Math.max(240, width)));
+    figure.append(graph(plot, graphs, Math.max(240, width), most, set));
   }
   figure.append(table(plot));
   return figure;
 }
 
-function graph(plot, graphs, width) {
-  const height = Math.round(plot.equal ? Math.min(420, width * 0.8) : Math.min(360, Math.max(230, width * 0.5)));
+const LEAST = 150;  // the height of a drawing, however small the window is
+
+function graph(plot, graphs, width, most, set) {
+  if (graphs.some((s) => s.kind === "people")) return crowd(plot, graphs, width, most, set);
+  const wanted = plot.equal ? Math.min(420, width * 0.8) : Math.min(360, Math.max(230, width * 0.5));
+  const height = Math.round(Math.max(LEAST, Math.min(wanted, most)));
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(plot, graphs), class: "graph" });
   const xs = [], ys = [];
   for (const s of graphs) {
@@ -135,7 +142,7 @@ function graph(plot, graphs, width) {
       const x = (other && s.x2 ? s.x2 : s.x)[i], y = (other ? s.y2 : s.y)[i];
       return finite(x) && finite(y) && across.shows(x) && up.shows(y) ? [across.place(x), up.place(y)] : null;
     };
-    const all = s.x.map((_, i) => at(i, false));
+    const all = Array.from(s.x, (_, i) => at(i, false));
     if (s.kind === "line") group.append(make("path", { d: path(all) }));
     else if (s.kind === "steps") group.append(make("path", { d: path(all.flatMap((p, i) => (i && p && all[i - 1] ? [[p[0], all[i - 1][1]], p] : [p]))) }));
     else if (s.kind === "points") for (const p of all) { if (p) group.append(marker(MARKERS[s.role], p[0], p[1], s.role === "bound" ? 7 : all.length > 400 ? 3 : 4.2)); }
@@ -145,7 +152,11 @@ function graph(plot, graphs, width) {
       const back = s.kind === "band" ? s.x.map((_, i) => at(i, true)) : all.map((p) => p && [p[0], floor]);
       const kept = all.map((p, i) => [p, back[i]]).filter(([p, q]) => p && q);
       if (kept.length) group.append(make("path", { d: path([...kept.map((k) => k[0]), ...kept.map((k) => k[1]).reverse()]) + "Z" }));
-    } else if (s.kind === "arrows") s.x.forEach((_, i) => { const p = at(i, false), q = at(i, true); if (p && q) group.append(arrow(p, q)); });
+    } else if (s.kind === "ranges") s.x.forEach((_, i) => {
+      const p = at(i, false), q = at(i, true);
+      if (p && q) group.append(make("path", { d: path([p, q, null, [p[0] - 4, p[1]], [p[0] + 4, p[1]], null, [q[0] - 4, q[1]], [q[0] + 4, q[1]]]) }));
+    });
+    else if (s.kind === "arrows") s.x.forEach((_, i) => { const p = at(i, false), q = at(i, true); if (p && q) group.append(arrow(p, q)); });
     svg.append(group);
   }
   plot.marks.forEach(([place, label], i) => {
@@ -156,7 +167,86 @@ function graph(plot, graphs, width) {
       make("line", { x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom }),
       make("text", { x: late ? x - 4 : x + 4, y: MARGIN.top + 11 + 14 * (i % 3), "text-anchor": late ? "end" : "start" }, powers(label))));
   });
+  touch(svg, plot, graphs, across, up, width, height, set);
   return svg;
+}
+
+// Shows the values of the point that is nearest to the pointer, and sets the input that belongs to the picture.
+function touch(svg, plot, graphs, across, up, width, height, set) {
+  const points = [];
+  for (const s of graphs) {
+    for (let i = 0; i < s.x.length; i++) {
+      for (const [xs, ys] of [[s.x, s.y], [s.x2 ?? s.x, s.y2]]) {
+        if (ys && finite(xs[i]) && finite(ys[i]) && across.shows(xs[i]) && up.shows(ys[i])) {
+          points.push({ x: across.place(xs[i]), y: up.place(ys[i]), text: `${s.name}: ${plot.x_label} ${format(xs[i])}, ${plot.y_label} ${format(ys[i])}`, id: s.ids?.[i] });
+        }
+      }
+    }
+  }
+  const inside = (event, box = svg.getBoundingClientRect()) => [(event.clientX - box.left) * width / box.width, (event.clientY - box.top) * height / box.height];
+  const nearest = ([x, y]) => points.reduce((best, p) => { const d = Math.hypot(p.x - x, p.y - y); return d < best.d ? { d, p } : best; }, { d: 28, p: null }).p;
+  let note = null;
+  svg.addEventListener("pointermove", (event) => {
+    const found = nearest(inside(event));
+    if (note?.point === found) return;
+    note?.root.remove();
+    note = null;
+    if (!found) return;
+    const late = found.x > width / 2;
+    const root = make("g", { class: "note-at" }, make("circle", { cx: found.x, cy: found.y, r: 5 }),
+      make("text", { x: late ? found.x - 9 : found.x + 9, y: Math.max(MARGIN.top + 10, found.y - 9), "text-anchor": late ? "end" : "start" }, powers(found.text)));
+    svg.append(root);
+    note = { root, point: found };
+  });
+  svg.addEventListener("pointerleave", () => { note?.root.remove(); note = null; });
+  if (!set) return;
+  if (plot.pick) svg.addEventListener("click", (event) => { const found = nearest(inside(event)); if (found?.id !== undefined) set(plot.pick, found.id, true); });
+  if (plot.drag) dragged(svg, (event, box) => { const [x, y] = inside(event, box); return plot.vertical ? up.value(y) : across.value(x); }, (value, isFinal) => set(plot.drag, value, isFinal));
+}
+
+// Follows a pointer that was pressed on a drawing, also when the drawing is replaced under it.
+function dragged(svg, valueAt, report) {
+  svg.classList.add("movable");
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    const box = svg.getBoundingClientRect();  // that of the first drawing: what replaces it may have other ends
+    const at = (each) => valueAt(each, box);
+    let last = at(event);
+    report(last, false);
+    const move = (each) => { last = at(each); report(last, false); };
+    const end = () => { removeEventListener("pointermove", move); removeEventListener("pointerup", end); removeEventListener("pointercancel", end); report(last, true); };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", end);
+    addEventListener("pointercancel", end);
+    event.preventDefault();
+  });
+}
+
+// Draws people, without axes: who belongs to which series shows by shape and color.
+function crowd(plot, graphs, width, most, set) {
+  const columns = Math.max(...graphs.flatMap((s) => [...s.x])), rows = Math.max(...graphs.flatMap((s) => [...s.y]));
+  const cell = Math.max(9, Math.min(width / columns, Math.min(most, 0.62 * width) / rows));
+  const tall = Math.round(cell * rows), left = (width - cell * columns) / 2;
+  const svg = make("svg", { viewBox: `0 0 ${width} ${tall}`, width, height: tall, role: "img", "aria-label": `${plot.title}. ${graphs.map((s) => `${s.name}: ${s.x.length}`).join(", ")}.`, class: "graph people" });
+  for (const s of graphs) {
+    const group = make("g", { class: `series people role-${s.role}` });
+    s.x.forEach((x, i) => {
+      const at = make("g", { transform: `translate(${(left + (x - 0.5) * cell).toFixed(1)} ${((s.y[i] - 0.5) * cell).toFixed(1)}) scale(${(cell / 22).toFixed(3)})` }, ...person(s.role));
+      if (set && plot.pick && s.ids) at.addEventListener("click", () => set(plot.pick, s.ids[i], true));
+      group.append(at);
+    });
+    svg.append(group);
+  }
+  if (plot.pick) svg.classList.add("movable");
+  return svg;
+}
+
+// A head and shoulders in a square of 22; one group raises an arm, the chosen one has a ring.
+function person(role) {
+  const parts = [make("rect", { x: -11, y: -11, width: 22, height: 22, class: "cell" }), make("circle", { cx: 0, cy: -4.5, r: 3.6 }), make("path", { d: "M-6.5 9V6a6.5 5 0 0 1 13 0V9Z" })];
+  if (role === "a") parts.push(make("path", { d: "M5 3L9.5 -5", class: "arm" }));
+  if (role === "bound") parts.push(make("circle", { cx: 0, cy: 0, r: 10.2, class: "ring" }));
+  return parts;
 }
 
 // Adds ends to the shorter range, so that a unit is as long on both axes.
@@ -232,6 +322,7 @@ function legend(graphs) {
     const swatch = make("svg", { viewBox: "0 0 28 12", width: 28, height: 12, "aria-hidden": "true" });
     const group = make("g", { class: `series ${s.kind} role-${s.role}` });
     if (s.kind === "points") group.append(marker(MARKERS[s.role], 14, 6, 4));
+    else if (s.kind === "people") group.append(make("g", { transform: "translate(14 6) scale(.55)" }, ...person(s.role).slice(1)));
     else if (s.kind === "bars" || s.kind === "band" || s.kind === "area") group.append(make(s.kind === "bars" ? "rect" : "path", s.kind === "bars" ? { x: 4, y: 1, width: 20, height: 10 } : { d: "M2 1H26V11H2Z" }));
     else group.append(make("path", { d: "M1 6H27" }));
     swatch.append(group);

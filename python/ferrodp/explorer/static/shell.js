@@ -95,6 +95,8 @@ if (exam) {
   score.className = "score";
   score.setAttribute("role", "status");
   exam.querySelector("section.figure").before(score);
+  const missed = new Set();  // numbers whose answer was shown: others have to be drawn for a point
+  const drawn = () => new URLSearchParams(location.search).get("seed") ?? "1";
   const show = () => {
     const names = links.filter((link) => right.has(link.dataset.entry));
     for (const link of links) link.toggleAttribute("data-seen", right.has(link.dataset.entry));
@@ -102,8 +104,12 @@ if (exam) {
   };
   show();
   document.addEventListener("explorer:acted", (event) => {
-    if (event.detail.sentence.startsWith("Right")) right.add(exam.dataset.entry);
+    const isRight = event.detail.sentence.startsWith("Right");
+    if (!isRight) missed.add(drawn());
+    else if (!missed.has(drawn())) right.add(exam.dataset.entry);
     store.write("right", JSON.stringify([...right]));
     show();
+    if (missed.has(drawn())) score.textContent += " The answer to these numbers was shown: draw again for a point.";
+    else if (right.size === links.length) score.textContent += " All of them: you can read a claim of privacy.";
   });
 }

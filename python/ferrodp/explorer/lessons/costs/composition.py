@@ -26,8 +26,11 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
+    Question,
     Series,
+    Try,
     Value,
+    brief,
     lower,
     upper,
 )
@@ -60,12 +63,12 @@ def composition(noise_multiplier: float, probability: float, steps: int, delta: 
     basic, advanced = _from_single_steps(event, steps, delta)
     certified = _composed(PldAccountant(), event, steps).epsilon_bounds(delta)
     return {
-        "ε, basic composition": upper(basic),
-        "ε, advanced composition": upper(advanced),
-        "ε, moments accountant": upper(_composed(MomentsAccountant(), event, steps).epsilon(delta)),
-        "ε, Rényi (RDP)": upper(_composed(RdpAccountant(), event, steps).epsilon(delta)),
         "ε, privacy loss distribution": upper(certified.upper),
         "ε is at least": lower(certified.lower),
+        "ε, Rényi (RDP)": upper(_composed(RdpAccountant(), event, steps).epsilon(delta)),
+        "ε, moments accountant": upper(_composed(MomentsAccountant(), event, steps).epsilon(delta)),
+        "ε, advanced composition": upper(advanced),
+        "ε, basic composition": upper(basic),
     }
 
 
@@ -85,14 +88,6 @@ def _curves(noise_multiplier: float, probability: float, delta: float) -> tuple[
             role="non-private",
         ),
         Series("Rényi", x=_POINTS, y=[_composed(RdpAccountant(), event, n).epsilon(delta) for n in _POINTS], role="a"),
-        Series(
-            "certified band",
-            x=_POINTS,
-            y=[max(each.lower, 1e-6) for each in bounds],
-            y2=[max(each.upper, 1e-6) for each in bounds],
-            kind="band",
-            role="private",
-        ),
         Series("privacy loss distribution", x=_POINTS, y=[max(each.upper, 1e-6) for each in bounds], role="private"),
     )
 
@@ -109,15 +104,15 @@ def _first(parameters: Parameters) -> Answer:
     event = _step(parameters["noise_multiplier"], probability)
     moments, renyi = (_composed(each(), event, steps).epsilon(delta) for each in (MomentsAccountant, RdpAccountant))
     numbers = {
-        "ε, basic composition": PENDING,
-        "ε, advanced composition": PENDING,
-        "ε, moments accountant": upper(moments),
-        "ε, Rényi (RDP)": upper(renyi),
         "ε, privacy loss distribution": PENDING,
         "ε is at least": PENDING,
+        "ε, Rényi (RDP)": upper(renyi),
+        "ε, moments accountant": upper(moments),
+        "ε, advanced composition": PENDING,
+        "ε, basic composition": PENDING,
     }
     sentence = (
-        f"After {steps:,} steps, ε is at most {numbers['ε, Rényi (RDP)']} at δ = {delta:.3g}, by Rényi accounting."
+        f"After {steps} steps, ε is at most {brief(numbers['ε, Rényi (RDP)'])} at δ = {delta:.3g}, by Rényi accounting."
     )
     return Answer(sentence, numbers, (), cell_of(composition, parameters))
 
@@ -131,19 +126,47 @@ def _compute(parameters: Parameters) -> Answer:
         x_scale="log",
         y_scale="log",
         marks=((parameters["steps"], "your steps"),),
+        drag="steps",
     )
-    return dataclasses.replace(_answer(parameters), plots=(plot,))
+    answer = _answer(parameters)
+    better = [(name, float(answer.numbers[f"ε, {name}"])) for name in _THEOREMS]
+    dots = Plot(
+        f"The same after {parameters['steps']} steps, without the two oldest theorems",
+        "Theorem",
+        f"ε at δ = {parameters['delta']:.3g}",
+        (
+            Series(
+                "upper bound",
+                x=range(1, 1 + len(better)),
+                y=[each for _, each in better],
+                kind="points",
+                role="private",
+            ),
+            Series(
+                "no accountant can say less",
+                x=[0.7, len(better) + 0.3],
+                y=[float(answer.numbers["ε is at least"])] * 2,
+                role="lower",
+            ),
+        ),
+        x_names=tuple((place, name) for place, name in enumerate(_THEOREMS, 1)),
+    )
+    return dataclasses.replace(answer, plots=(plot, dots))
+
+
+_THEOREMS = ("moments accountant", "Rényi (RDP)", "privacy loss distribution")
+"""Those whose difference can be seen."""
 
 
 def _answer(parameters: Parameters) -> Answer:
     """Return everything but the plot."""
     numbers = composition(**parameters)
     sentence = (
-        f"After {parameters['steps']:,} steps the same releases cost ε = {numbers['ε, basic composition']} by basic "
-        f"composition, "
-        f"{numbers['ε, Rényi (RDP)']} by Rényi accounting and {numbers['ε, privacy loss distribution']} by the "
-        f"privacy loss distribution; it is proven "
-        f"that no accountant can report less than {numbers['ε is at least']}. All are at δ = {parameters['delta']:.3g}."
+        f"After {parameters['steps']} steps the same releases cost ε = {brief(numbers['ε, basic composition'])} by "
+        "basic "
+        f"composition, {brief(numbers['ε, Rényi (RDP)'])} by Rényi accounting and "
+        f"{brief(numbers['ε, privacy loss distribution'])} by the privacy loss distribution; it is proven that no "
+        f"accountant can report less than {brief(numbers['ε is at least'])}. All are at δ = {parameters['delta']:.3g}."
     )
     return Answer(sentence, numbers, (), cell_of(composition, parameters))
 
@@ -151,7 +174,18 @@ def _answer(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="composition",
     title="Composition",
-    idea="The releases cost what they cost; the theorems differ in how well they know it.",
+    idea="Ten thousand steps: what do they cost together?",
+    person="A patient's scan was in about every hundredth batch of a model that now runs in forty hospitals. "
+    "Her insurer can buy it.",
+    question=Question(
+        "One step costs ε = 0.05. What do 10 000 such steps cost?",
+        ("500: they add up", "Far less than 500"),
+        1,
+        "Losses of single steps have both signs and mostly cancel. The theorems know this better and better; none of "
+        "them "
+        "changes what was released.",
+    ),
+    tries=(Try("A million steps", {"steps": "1000000"}), Try("Less sampling", {"probability": "0.001"})),
     text="""
 <p>A training releases thousands of noised gradients. What do they cost together? All curves are about the
 <em>same</em> releases, and all are true. A better theorem makes no privacy: it proves more of what is there.</p>
@@ -200,6 +234,7 @@ settings there are to choose from (Papernot and Steinke 2022).</p>
             Control("delta", "δ", 1e-5, 1e-12, 1e-2, "log"),
         ),
         _compute,
+        main=("steps", "noise_multiplier"),
         first=_first,
     ),
     why="""

@@ -10,7 +10,22 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import PENDING, Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.figures import (
+    PENDING,
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Role,
+    Series,
+    Try,
+    Value,
+    brief,
+    upper,
+)
 from ferrodp.plan import (
     ConstantNoise,
     FixedSizeSampling,
@@ -59,12 +74,20 @@ def _plan(scheme: str, batches: int, epochs: int, noise_multiplier: float) -> Pr
 
 def sampling(scheme: str, batches: int, epochs: int, noise_multiplier: float, seed: int) -> dict[str, Value]:
     """Account the same training with batches formed in each way, by Rényi divergences."""
-    found: dict[str, Value] = {"Steps": batches * epochs}
-    for kind, label in _SCHEMES:
-        found[_label(label)] = _renyi(kind, batches, epochs, noise_multiplier)
+    found: dict[str, Value] = {
+        _label(label): _renyi(kind, batches, epochs, noise_multiplier) for kind, label in _ordered()
+    }
+    found["Steps"] = batches * epochs
     certified = _plan("poisson", batches, epochs, noise_multiplier).epsilon(_DELTA)
     found["ε, poisson, by the privacy loss distribution"] = upper(certified)
     return found
+
+
+def _ordered() -> tuple[tuple[str, str], ...]:
+    """Return the ways to form batches, those first that are mistaken for each other."""
+    return tuple(
+        sorted(_SCHEMES, key=lambda each: ("poisson", "shuffled", "all", "fixed", "allocation").index(each[0]))
+    )
 
 
 def _label(scheme: str) -> str:
@@ -79,9 +102,11 @@ def _renyi(scheme: str, batches: int, epochs: int, noise_multiplier: float) -> s
 def _first(parameters: Parameters) -> Answer:
     """Return all numbers but that of balls in bins, whose moments take longest."""
     batches, epochs, noise = (parameters[name] for name in ("batches", "epochs", "noise_multiplier"))
-    numbers: dict[str, Value] = {"Steps": batches * epochs}
-    for kind, label in _SCHEMES:
-        numbers[_label(label)] = PENDING if kind == "allocation" else _renyi(kind, batches, epochs, noise)
+    numbers: dict[str, Value] = {
+        _label(label): PENDING if kind == "allocation" else _renyi(kind, batches, epochs, noise)
+        for kind, label in _ordered()
+    }
+    numbers["Steps"] = batches * epochs
     numbers["ε, poisson, by the privacy loss distribution"] = PENDING
     return Answer(_sentence(parameters, numbers), numbers, (), cell_of(sampling, parameters))
 
@@ -113,31 +138,55 @@ def _compute(parameters: Parameters) -> Answer:
         "Record",
         (
             Series(
-                "takes part",
-                x=[step for step, _ in seen],
-                y=[record for _, record in seen],
+                "another record takes part",
+                x=[step for step, record in seen if record != _YOURS],
+                y=[record for _, record in seen if record != _YOURS],
                 kind="points",
                 role="private",
             ),
-        ),
-    )
-    bars = Plot(
-        "What the same training costs, by way to form batches",
-        "Batches",
-        "ε at δ = 10⁻⁵, Rényi",
-        (
             Series(
-                "ε, upper bound",
-                x=range(1, 6),
-                y=[float(value) for label, value in list(numbers.items())[1:6]],
-                kind="bars",
-                role="private",
+                f"yours, number {_YOURS}",
+                x=[step for step, record in seen if record == _YOURS],
+                y=[_YOURS for _, record in seen if record == _YOURS],
+                kind="points",
+                role="non-private",
             ),
         ),
-        y_scale="log",
-        x_names=((1, "Poisson"), (2, "fixed size"), (3, "bins"), (4, "shuffled"), (5, "all")),
     )
-    return Answer(_sentence(parameters, numbers), numbers, (raster, bars), cell_of(sampling, parameters))
+    return Answer(
+        _sentence(parameters, numbers), numbers, (raster, _costs(parameters, numbers)), cell_of(sampling, parameters)
+    )
+
+
+_YOURS = 12
+"""The record that is marked in the picture."""
+
+
+def _costs(parameters: Parameters, numbers: Mapping[str, Value]) -> Plot:
+    """Return ε beside the noise of the mean gradient: at one noise multiplier a full batch has far less of it."""
+    batches, epochs, noise = (parameters[name] for name in ("batches", "epochs", "noise_multiplier"))
+    batch = -(-_RECORDS // batches)
+    roles: dict[str, Role] = {"poisson": "private", "fixed": "a", "allocation": "b", "shuffled": "non-private"}
+    names = {"poisson": "Poisson", "fixed": "fixed size", "allocation": "balls in bins"}
+    names["shuffled"] = "shuffled, a record's place left empty"
+    series = [
+        Series(names[kind], x=[noise / batch], y=[float(numbers[_label(label)])], kind="points", role=roles[kind])
+        for kind, label in _SCHEMES
+        if kind in names
+    ]
+    grid = np.geomspace(noise / _RECORDS / 2, 2 * noise / batch, 13)
+    full = [float(_renyi("all", batches, epochs, float(each * _RECORDS))) for each in grid]
+    series.append(Series("all records in as many steps, any σ", x=grid, y=full, role="bound"))
+    here = noise / _RECORDS
+    return Plot(
+        "What the training costs, beside the noise of its mean gradient",
+        "Noise of the mean gradient, in clip norms",
+        "ε at δ = 10⁻⁵, Rényi",
+        tuple(series),
+        x_scale="log",
+        y_scale="log",
+        marks=((here, "all records at your σ"), (noise / batch, "batches at your σ")),
+    )
 
 
 def _sentence(parameters: Parameters, numbers: Mapping[str, Value]) -> str:
@@ -147,7 +196,8 @@ def _sentence(parameters: Parameters, numbers: Mapping[str, Value]) -> str:
         f"In this epoch of {len(members)} steps a record takes part {taken.min()} to {taken.max()} times, and batches "
         f"have {min(map(len, members))} to "
         f"{max(map(len, members))} records. Accounted by Rényi divergences, the training costs "
-        f"ε = {numbers['ε, poisson']} with Poisson samples and {numbers['ε, shuffled once an epoch']} with a shuffle, "
+        f"ε = {brief(numbers['ε, poisson'])} with Poisson samples and {brief(numbers['ε, shuffled once an epoch'])} "
+        "with a shuffle, "
         f"at δ = 10⁻⁵."
     )
 
@@ -155,7 +205,21 @@ def _sentence(parameters: Parameters, numbers: Mapping[str, Value]) -> str:
 LESSON = Lesson(
     name="sampling",
     title="Sampling",
-    idea="That you may not be in the batch protects you, if the batch was drawn as the theorem says.",
+    idea="Nobody can see which steps saw your record. What is that worth?",
+    person="A whistle-blower's letter is one of a thousand that a model is trained on. In most steps it is not there.",
+    question=Question(
+        "A paper accounts for a lottery in each step, and its code shuffles the data once an epoch. Is its ε true?",
+        ("Yes, both are random", "It has no proof", "It is too large"),
+        1,
+        "The doubt that divides ε is about the lottery that was really held. A loader that shuffles puts every "
+        "record into "
+        "exactly one batch of an epoch: another lottery, with another theorem.",
+    ),
+    tries=(
+        Try("Shuffle", {"scheme": "shuffled"}),
+        Try("All records", {"scheme": "all"}),
+        Try("100 batches", {"batches": "100"}),
+    ),
     text="""
 <p>If a step sees a random sample, nobody knows whether your record was in it. This uncertainty is privacy, too:
 <em>amplification by sampling</em>. It holds for the sampling that the theorem is about, and for no other.</p>
@@ -202,6 +266,7 @@ proof. Which records were drawn must stay secret as well; a log of the batches g
         ),
         _compute,
         seeded=True,
+        main=("noise_multiplier", "scheme"),
         first=_first,
     ),
     why="""

@@ -12,7 +12,21 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, GdpAccountant, Odometer, privacy_filter
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Action, Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Action,
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Series,
+    Try,
+    Value,
+    brief,
+    upper,
+)
 
 _DELTA = 1e-6
 _MOST_RELEASES = 20
@@ -79,7 +93,7 @@ def _compute(parameters: Parameters) -> Answer:
     event = GaussianEvent(noise_multiplier=parameters["noise_multiplier"])
     allowed = next(iter(numbers.values()))
     assert isinstance(allowed, int)
-    x = sorted({int(n) for n in np.linspace(1, max(parameters["queries"], min(2 * allowed, 400), 2), 9)})
+    x = sorted({int(n) for n in np.linspace(1, max(parameters["queries"], min(2 * allowed, 400), 2), 41)})
     fixed, read = [], []
     odometer, done = Odometer(delta=_DELTA), 0
     for count in x:
@@ -98,10 +112,11 @@ def _compute(parameters: Parameters) -> Answer:
             Series("number fixed in advance", x=x, y=fixed, role="private"),
             Series("budget", x=[x[0], x[-1]], y=[parameters["budget"]] * 2, role="bound"),
         ),
-        marks=((float(allowed), "the last one that is answered"),) if allowed <= x[-1] else (),
+        marks=((float(allowed), "the last one that the budget pays for"),) if 1 <= allowed <= x[-1] else (),
+        drag="queries",
     )
     sentence = (
-        f"The budget ε = {parameters['budget']:g} pays for {allowed} queries: of {parameters['queries']}, "
+        f"The budget ε = {brief(parameters['budget'])} pays for {allowed} queries: of {parameters['queries']}, "
         f"{numbers['Answered']} are answered and "
         f"{numbers['Refused']} refused. A refusal depends on noise and budget alone, never on the data."
     )
@@ -123,7 +138,18 @@ def _crash(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="spending",
     title="Spending",
-    idea="Every answer costs, the sum is bounded, and a crash must not lose a charge.",
+    idea="How many answers can be given before somebody is found?",
+    person="A pupil with a bad report is one of thirty in a class. A parent asks the school for one average "
+    "after another.",
+    question=Question(
+        "Each average is noisy enough to hide the pupil. Are thirty averages?",
+        ("Yes, each one is", "Not unless they are counted together"),
+        1,
+        "What answers give away adds up. A budget is fixed first, and the query that would exceed it is refused: "
+        "here by a "
+        "ledger that is still right after its process was killed.",
+    ),
+    tries=(Try("Twice the noise", {"noise_multiplier": "30"}), Try("400 queries", {"queries": "400"})),
     text="""
 <p>Privacy loss adds up over queries. A <em>privacy filter</em> holds a budget (ε, δ), fixed in advance, and refuses
 the first query that would exceed it. Queries and their noise may be chosen after seeing earlier answers: the
@@ -164,6 +190,7 @@ opened again, its chain of records is verified, and the answers are counted.</p>
             Control("queries", "Queries that are asked", 30, 1, 400, "log", integer=True),
         ),
         _compute,
+        main=("queries", "budget"),
         action=Action("crash", "End a process that is spending, and read its ledger", _crash),
     ),
     why="""

@@ -8,7 +8,22 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Guess,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Role,
+    Series,
+    Try,
+    Value,
+    brief,
+    upper,
+)
 
 _PEOPLE, _COLUMNS = 200, 20
 
@@ -27,35 +42,51 @@ def randomized_response(epsilon: float, share: float, person: int, seed: int) ->
     lied = mechanism.noise_parameter / 2
     spread = math.sqrt(_PEOPLE * lied * (1 - lied)) / (1 - 2 * lied)
     return {
+        "People who cheated": int(secrets.sum()),
+        "Estimate from the answers": float(mechanism.estimate_frequencies(answers)[1]),
+        "Best guesses that are right, of 100": 100 * _best(mechanism.truth_probability, share),
         "ε of one answer": upper(mechanism.epsilon()),
         "Chance of the true answer": mechanism.truth_probability,
-        "People who have the trait": int(secrets.sum()),
         "People who answered yes": int(answers.sum()),
-        "Estimate from the answers": float(mechanism.estimate_frequencies(answers)[1]),
         "Standard error of the estimate": spread,
         f"Answer of person {person}": "yes" if answers[person - 1] else "no",
         "Belief in this answer, if it was 50 % before": mechanism.truth_probability,
+        "Belief in this answer, who knows the share": _belief(mechanism.truth_probability, share, answers[person - 1]),
     }
+
+
+def _belief(truth: float, share: float, answered_yes: bool) -> float:
+    """Return the chance that an answer is true, for somebody who knows the share of those who cheated."""
+    prior = share if answered_yes else 1 - share
+    return prior * truth / (prior * truth + (1 - prior) * (1 - truth)) if 0 < prior < 1 else prior
+
+
+def _best(truth: float, share: float) -> float:
+    """Return how often the best guesser is right, who knows the share and sees the answer: Bayes' rule for each."""
+    return max(share * truth, (1 - share) * (1 - truth)) + max(share * (1 - truth), (1 - share) * truth)
 
 
 def _compute(parameters: Parameters) -> Answer:
     numbers = randomized_response(**parameters)
-    mechanism, _, answers = _answers(parameters["epsilon"], parameters["share"], parameters["seed"])
+    mechanism, secrets, answers = _answers(parameters["epsilon"], parameters["share"], parameters["seed"])
     place = np.arange(_PEOPLE)
     person = parameters["person"] - 1
 
     def marks(name: str, chosen: np.ndarray, role: Role) -> Series:
-        return Series(name, x=chosen % _COLUMNS + 1, y=chosen // _COLUMNS + 1, kind="points", role=role)
+        x, y = chosen % _COLUMNS + 1, chosen // _COLUMNS + 1
+        return Series(name, x=x, y=y, kind="people", role=role, ids=chosen + 1)
 
+    said = "yes" if answers[person] else "no"
     people = Plot(
-        "200 answers; each mark is a person",
-        "Column",
+        "200 answers: press somebody",
+        "Place in the row",
         "Row",
         (
             marks("answered yes", place[answers & (place != person)], "a"),
             marks("answered no", place[~answers & (place != person)], "b"),
-            marks("the person you chose", place[person : person + 1], "bound"),
+            marks(f"person {person + 1}, who answered {said}", place[person : person + 1], "bound"),
         ),
+        pick="person",
     )
     grid = np.linspace(0.05, 6.0, 60)
     belief = 1 / (1 + np.exp(-grid))
@@ -68,28 +99,49 @@ def _compute(parameters: Parameters) -> Answer:
             Series("least it can become", x=grid, y=1 - belief, role="lower"),
         ),
         marks=((parameters["epsilon"], "your ε"),),
+        drag="epsilon",
     )
-    chance = mechanism.truth_probability
+    best = _best(mechanism.truth_probability, parameters["share"])
     sentence = (
-        f"At ε = {parameters['epsilon']:g}, {100 * chance:.0f} in 100 answers are true. The crowd's total can be "
-        f"estimated to "
-        f"about ±{numbers['Standard error of the estimate']:.0f} people of {_PEOPLE}, while a bet on one person's "
-        f"secret, at even odds before, "
-        f"wins with chance {chance:.3f} and no more."
+        f"{numbers['People who cheated']} of {_PEOPLE} cheated; the answers alone say "
+        f"{numbers['Estimate from the answers']:.0f} ± {numbers['Standard error of the estimate']:.0f}. Whoever "
+        "guesses "
+        f"about one person, as well as can be, is right {100 * best:.0f} times in 100; "
+        f"{100 * mechanism.truth_probability:.0f} in 100 answers are true, at ε = {brief(parameters['epsilon'])}."
     )
-    return Answer(sentence, numbers, (people, curve), cell_of(randomized_response, parameters))
+    guess = Guess(
+        f"Person {person + 1} answered {said}. Did they cheat?",
+        ("they cheated", "they did not"),
+        0 if secrets[person] else 1,
+        "person",
+        best,
+    )
+    return Answer(sentence, numbers, (people, curve), cell_of(randomized_response, parameters), guess=guess)
 
 
 LESSON = Lesson(
     name="coin",
     title="A coin and a secret",
-    idea="Each person may always have lied, and still the crowd can be counted.",
+    idea="Did you ever cheat in an exam? Two hundred people answered, and each had flipped a coin first.",
+    person="A student who once cheated would lose her degree if her answer gave her away. She answers all the "
+    "same: whatever she says, the coin may have said it for her.",
+    question=Question(
+        "If everybody lies now and then, can you still say how many of the two hundred cheated?",
+        ("No", "About", "Exactly"),
+        1,
+        "The chance of a lie is public, so its effect on the count can be taken off. What stays is the chance of the "
+        "draw: it grows with the square root of the crowd.",
+    ),
+    tries=(
+        Try("ε = 0.2: guesses become coin flips", {"epsilon": "0.2"}),
+        Try("ε = 4: answers become true", {"epsilon": "4"}),
+    ),
     text="""
-<p>Two hundred people are asked a question they would rather not answer. Each flips a coin in private: with some
-chance the true answer is given, otherwise the opposite. Nobody, not even the one who asks, learns which it was. This
-is <em>randomized response</em> (Warner 1965), and what it leaves to each person is <em>plausible deniability</em>:
-whatever was answered, the other secret could have led to it.</p>
-<p>Choose a person and guess their secret. Then look at the crowd: because the chance of a lie is public, its effect
+<p>Press somebody and guess. Each person flipped a coin in private: with some chance the true answer is given, otherwise
+the opposite. Nobody, not even the one who asks, learns which it was. This is <em>randomized response</em> (Warner
+1965), and what it leaves to each person is <em>plausible deniability</em>: whatever was answered, the other secret
+could have led to it. ε says how much one answer gives away, and the crowd pays for it.</p>
+<p>Why the crowd can be counted: because the chance of a lie is public, its effect
 on the <em>count</em> can be taken off again. The error of the estimate grows with the square root of the number of
 people, so its share of the total shrinks as the crowd grows.</p>
 <h3>Why not simply remove the names?</h3>
@@ -116,7 +168,7 @@ trusted curator, who sees the data and adds noise to what is published. This cos
             ),
             Control(
                 "share",
-                "Share that has the trait",
+                "Share that cheated",
                 0.3,
                 0.0,
                 1.0,
@@ -128,6 +180,7 @@ trusted curator, who sees the data and adds noise to what is published. This cos
         ),
         _compute,
         seeded=True,
+        main=("epsilon",),
     ),
     why="""
 <p><strong>Theorem.</strong> If the true answer is given with probability p and the other one with probability 1 − p,

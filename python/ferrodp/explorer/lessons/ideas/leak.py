@@ -6,7 +6,19 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Role,
+    Series,
+    Try,
+    Value,
+)
 
 _FINEST = -53
 """Every double 1 + x, rounded, is a multiple of 2 to this power: nothing that world 1 releases has a lower bit."""
@@ -34,11 +46,14 @@ def _lowest_bit(values: np.ndarray) -> np.ndarray:
 
 def low_bits(scale: float, draws: int, seed: int) -> dict[str, Value]:
     """Release 0 and release 1 many times by both samplers; count the outputs that only the value 0 can lead to."""
-    found: dict[str, Value] = {"ε that both samplers claim": 1.0 / scale}
+    found: dict[str, Value] = {}
+    away, alike = {}, {}
     for name, sampler in (("float", _float_sampler), ("grid", _grid_sampler)):
         zero, one = sampler(0.0, scale, draws, seed), sampler(1.0, scale, draws, seed + 1)
-        found[f"Releases of 0 that give themselves away, {name}"] = int((_lowest_bit(zero) < _FINEST).sum())
-        found[f"Releases of 1 that have such a bit, {name}"] = int((_lowest_bit(one) < _FINEST).sum())
+        away[f"Releases of 0 that give themselves away, {name}"] = int((_lowest_bit(zero) < _FINEST).sum())
+        alike[f"Releases of 1 that have such a bit, {name}"] = int((_lowest_bit(one) < _FINEST).sum())
+    found |= away | alike
+    found["ε that both samplers claim"] = 1.0 / scale
     found["Lowest bit on the grid, as a power of 2"] = int(_lowest_bit(_grid_sampler(0.0, scale, draws, seed)).min())
     return found
 
@@ -80,7 +95,19 @@ def _compute(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="leak",
     title="Noise leaks",
-    idea="A theorem about real numbers says nothing of floating-point numbers.",
+    idea="Can you read a secret off the last bits of its noise?",
+    person="A patient's result is 0 or 1. The hospital adds Laplace noise to it, as its textbook says, and "
+    "publishes a number with sixteen digits.",
+    question=Question(
+        "The textbook proves that 0 and 1 lead to nearly the same numbers. How many releases of the program prove "
+        "their value?",
+        ("None", "One in a million", "More than one in four"),
+        2,
+        "The proof is about real numbers. A computer's sum 1 + x has lost the bits of x that are too small for it, "
+        "and a "
+        "release that has such bits cannot come from a 1.",
+    ),
+    tries=(Try("Ten times the noise", {"scale": "10"}), Try("ε = 10", {"scale": "0.1"})),
     text="""
 <p>The proof of the Laplace mechanism is about real numbers. A program has doubles. The textbook way to draw the noise
 is to take the logarithm of a uniform random number, and to add the value. Both worlds seem to look alike: released
@@ -117,6 +144,7 @@ every call: noise that somebody can predict is no noise.</p>
         ),
         _compute,
         seeded=True,
+        main=("scale", "draws"),
     ),
     why="""
 <p><strong>Why no release of 1 has a bit below 2<sup>−53</sup>.</strong> Let x be a double. If −2 ≤ x ≤ −½, the sum 1

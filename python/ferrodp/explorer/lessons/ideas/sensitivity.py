@@ -10,7 +10,18 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Series,
+    Try,
+    Value,
+)
 
 _PEOPLE = 200
 
@@ -40,12 +51,12 @@ def private_income(last: float, bound: float, epsilon: float, relation: str, see
     bias, noise, release = _error(incomes, bound, epsilon, relation, seed)
     return {
         "Mean of all incomes": float(incomes.mean()),
+        "One release": release,
+        "Root mean square error": math.hypot(bias, noise),
         "Mean of the clipped incomes": float(np.minimum(incomes, bound).mean()),
         "Incomes that are clipped": int((incomes > bound).sum()),
         "Bias of clipping": bias,
         "Standard error of the noise": noise,
-        "Root mean square error": math.hypot(bias, noise),
-        "One release": release,
     }
 
 
@@ -56,7 +67,7 @@ def _compute(parameters: Parameters) -> Answer:
     errors = [
         _error(incomes, bound, parameters["epsilon"], parameters["relation"], parameters["seed"])[:2] for bound in grid
     ]
-    bias = [max(abs(bias), 1.0) for bias, _ in errors]
+    bias = [abs(bias) if abs(bias) >= 1.0 else math.nan for bias, _ in errors]  # what is clipped nowhere has none
     noise = [noise for _, noise in errors]
     total = [math.hypot(*both) for both in errors]
     plot = Plot(
@@ -71,9 +82,10 @@ def _compute(parameters: Parameters) -> Answer:
         x_scale="log",
         y_scale="log",
         marks=((parameters["bound"], "your bound"),),
+        drag="bound",
     )
     people = Plot(
-        "The 200 incomes, in order",
+        "The 200 incomes, in order: drag the last one up or down",
         "Rank",
         "Income",
         (
@@ -86,27 +98,49 @@ def _compute(parameters: Parameters) -> Answer:
             ),
         ),
         y_scale="log",
+        drag="last",
+        vertical=True,
     )
     best = grid[int(np.argmin(total))]
     sentence = (
-        f"With incomes clipped at {parameters['bound']:,.0f}, clipping moves the mean by "
-        f"{numbers['Bias of clipping']:,.0f} and the noise "
-        f"by about ±{numbers['Standard error of the noise']:,.0f}. Of the bounds drawn, {best:,.0f} has the smallest "
-        f"error of both "
-        "together; to know this, one has to look at the data."
+        f"With incomes clipped at {_thousands(parameters['bound'])}, clipping moves the mean by "
+        f"{_thousands(numbers['Bias of clipping'])} and the noise by about "
+        f"±{_thousands(numbers['Standard error of the noise'])}. Of the bounds drawn, {_thousands(best)} has the "
+        f"smallest error of both together; to know this, one has to look at the data."
     )
-    return Answer(sentence, numbers, (plot, people), cell_of(private_income, parameters))
+    return Answer(sentence, numbers, (people, plot), cell_of(private_income, parameters))
+
+
+def _thousands(value: Value) -> str:
+    """Write an amount of money, with three digits."""
+    rounded = float(f"{float(value):.3g}")
+    return f"{rounded:,.0f}".replace(",", "\u202f").replace("-", "−")
 
 
 LESSON = Lesson(
     name="sensitivity",
     title="Why sensitivity",
-    idea="Noise has to hide the largest change one person could make, so this change must be bounded first.",
+    idea="How much noise hides the one person who earns fifty times what others do?",
+    person="A surgeon earns far more than the other 199 people of a survey. If the mean that is published moves "
+    "with her income, whoever knows the others' knows hers.",
+    question=Question(
+        "The surgeon's income doubles. What has to happen to the noise, if incomes have no upper bound?",
+        ("It has to double", "It stays", "No noise is enough"),
+        2,
+        "Noise must hide the largest change that anybody could make, and without a bound there is none. So incomes "
+        "above a "
+        "bound count as the bound: that is clipping.",
+    ),
+    tries=(
+        Try("Clip nearly all", {"bound": "8000"}),
+        Try("Clip nobody", {"bound": "1000000"}),
+        Try("A millionaire", {"last": "20000000"}),
+    ),
     text="""
 <p>How much noise does a mean need? Enough to hide the largest change that one person could make: the
-<em>sensitivity</em>. Drag the last income up. Without a bound it can move the mean as far as it likes, and no noise
-would be enough. So incomes above a bound C count as C. This is <em>clipping</em>, and DP-SGD does the same with
-gradients.</p>
+<em>sensitivity</em>. Drag the last income up in the picture. Without a bound it can move the mean as far as it likes,
+and no noise would be enough. So incomes above a bound C count as C. This is <em>clipping</em>, and DP-SGD does the
+same with gradients.</p>
 <p>Now move the bound. If it is low, many incomes are cut, and the mean is too small: <em>bias</em>. If it is high,
 one person might move the sum by much, so the <em>noise</em> has to be large even if nobody does. The best bound lies
 between. It depends on the data, so it must come from public knowledge or be paid for as a release of its own.</p>
@@ -150,6 +184,7 @@ incomplete.</p>
         ),
         _compute,
         seeded=True,
+        main=("bound", "last"),
     ),
     why="""
 <p><strong>Theorem</strong> (Dwork, McSherry, Nissim, Smith 2006, Proposition 1). If f changes by at most Δ in the L1

@@ -9,7 +9,20 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.accounting import PrivacyLossDistribution
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Series,
+    Try,
+    Value,
+    brief,
+    upper,
+)
 
 _COUNT = 100
 _VOTES = (12, 14, 15, 13, 9)
@@ -101,7 +114,7 @@ def _compute(parameters: Parameters) -> Answer:
         labels = "Released count", "Density"
     marks = ((float(numbers["One release"]), "one release"),) if kind != "exponential" else ()
     real = "is in the data" if parameters["record"] == "on" else "is not in the data"
-    delta = str(numbers[f"δ at ε = {epsilon:g}"])
+    delta = brief(numbers[f"δ at ε = {epsilon:g}"])
     sentence = (
         f"The record {real}. Seeing this release multiplies the odds that it is by "
         f"{numbers['It is so many times as likely with the record']:.3g}. The law with the record exceeds "
@@ -115,7 +128,21 @@ def _compute(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="worlds",
     title="Two worlds",
-    idea="A release is private if it is almost as likely with a record as without it.",
+    idea="Would the published number look any different without you?",
+    person="A nurse had a test that her employer must not know of. Her clinic publishes how many tests were positive.",
+    question=Question(
+        "The clinic adds noise to its count and publishes it. Can the employer tell whether the nurse is in it?",
+        ("Yes, for certain", "Only by odds", "Not at all"),
+        1,
+        "Either world can lead to any number, one of them a little more often. ε bounds how far the odds can move, "
+        "and δ "
+        "what is left over.",
+    ),
+    tries=(
+        Try("Less noise", {"scale": "0.5"}),
+        Try("More noise", {"scale": "10"}),
+        Try("Laplace", {"mechanism": "laplace"}),
+    ),
     text="""
 <p>Think of two worlds that are equal but for one record: yours is in the data, or it is not. A mechanism is a law of
 outputs in each. Switch the record on and off: one law is moved a little, and nothing else happens.</p>
@@ -163,6 +190,7 @@ tells something of every smoker, whether they took part or not. The promise is t
         ),
         _compute,
         seeded=True,
+        main=("scale", "epsilon"),
     ),
     why="""
 <p><strong>Definition</strong> (Dwork, McSherry, Nissim, Smith 2006; with δ: Dwork, Kenthapadi, McSherry, Mironov,

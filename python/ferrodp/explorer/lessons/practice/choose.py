@@ -10,7 +10,19 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Series,
+    Try,
+    Value,
+    upper,
+)
 
 
 def _count(people: int, share: float, epsilon: float, delta: float, rows: int, seed: int) -> tuple[float, float]:
@@ -35,13 +47,25 @@ def choose(
         group = fd.accounting.group_privacy(epsilon=epsilon, size=together)
     return {
         "One release of the count": count,
-        "Its standard error": error,
+        "Twice its standard error": 2 * error,
         "Standard error, of 100 counted": 100 * error / max(round(share * people), 1),
-        "Guarantee for one record": f"ε = {epsilon:g}, δ = {used:g}",
+        "Guarantee for one record": f"ε = {upper(_of_one_record(epsilon, used, protected))}, δ = {used:g}",
         f"Guarantee for a person with {rows} records": f"ε = {upper(group.epsilon)}, δ = {upper(group.delta)}",
         "Most that a bet on one unit wins, from even odds": upper(min(1 / (1 + math.exp(-epsilon)) + used, 1.0)),
         "δ times the number of records": used * people,
     }
+
+
+def _of_one_record(epsilon: float, delta: float, rows: int) -> float:
+    """Return ε of one record, which moves a count by 1 where so many rows of a person were planned for."""
+    event = fd.private_count(np.zeros(1, bool), epsilon=epsilon, delta=delta, max_contributions=rows).event
+    if isinstance(event, fd.events.DiscreteLaplaceEvent):
+        return math.nextafter(1 / event.scale, math.inf)
+    assert isinstance(event, fd.events.DiscreteGaussianEvent)
+    single = dataclasses.replace(event, l2_sensitivity=1.0)
+    accountant = fd.accounting.PldAccountant()
+    accountant.compose(single)
+    return accountant.epsilon(delta)
 
 
 @functools.lru_cache(4096)
@@ -56,25 +80,22 @@ def _compute(parameters: Parameters) -> Answer:
     protected = rows if parameters["unit"] == "person" else 1
     used = parameters["delta"] if parameters["noise"] == "gaussian" else 0.0
     grid = np.geomspace(0.01, 10, 25)
-    errors = [_spread(float(each), used, protected) for each in grid]
-    true = round(share * people)
+    true = max(round(share * people), 1)
+    errors = [200 * _spread(float(each), used, protected) / true for each in grid]
+    epsilon = parameters["epsilon"]
     plot = Plot(
-        "The count you would publish, with two standard errors",
+        "What ε buys: the error of the count",
         "ε",
-        "Count",
+        "Twice the standard error, of 100 counted",
         (
+            Series("error", x=grid, y=errors, role="private"),
             Series(
-                "true count ± two standard errors",
-                x=grid,
-                y=[max(true - 2 * error, -people) for error in errors],
-                y2=[min(true + 2 * error, 2 * people) for error in errors],
-                kind="band",
-                role="private",
+                "yours", x=[epsilon], y=[200 * _spread(epsilon, used, protected) / true], kind="points", role="bound"
             ),
-            Series("true count", x=[grid[0], grid[-1]], y=[true, true], role="non-private"),
         ),
         x_scale="log",
-        marks=((parameters["epsilon"], "your ε"),),
+        y_scale="log",
+        drag="epsilon",
     )
     return dataclasses.replace(known, plots=(plot,))
 
@@ -84,6 +105,7 @@ def _first(parameters: Parameters) -> Answer:
     numbers = choose(**parameters)
     people, true = parameters["people"], round(parameters["share"] * parameters["people"])
     used = parameters["delta"] if parameters["noise"] == "gaussian" else 0.0
+    bet = float(numbers["Most that a bet on one unit wins, from even odds"])
     warnings = []
     if used * people >= 1:
         warnings.append(
@@ -91,9 +113,11 @@ def _first(parameters: Parameters) -> Answer:
             f"{1 / used:.0f} at random has this δ."
         )
     sentence = (
-        f"At ε = {parameters['epsilon']:g} and δ = {used:g} for one {parameters['unit']}, the count of {true:,} is "
-        f"released with a standard error of "
-        f"{numbers['Its standard error']:.3g}, which is {numbers['Standard error, of 100 counted']:.2g} in 100."
+        f"You publish: “About {numbers['One release of the count']:.0f} of {people} people”; the truth is {true}, "
+        "and the "
+        f"error at most ± {float(numbers['Twice its standard error']):.3g}, 19 times in 20. A spy who was in doubt "
+        "about one "
+        f"{parameters['unit']} wins a bet at most {100 * bet:.0f} times in 100 rather than 50."
     )
     return Answer(sentence, numbers, (), cell_of(choose, parameters), tuple(warnings))
 
@@ -101,7 +125,22 @@ def _first(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="choose",
     title="Choose",
-    idea="A guarantee is a unit, a relation, an ε and a δ; choose them with your own query in view.",
+    idea="Is the error good enough? Then you need no larger ε.",
+    person="A clerk publishes how many of 2 000 households get help. One family would lose its flat if the "
+    "neighbors knew.",
+    question=Question(
+        "A family has four records. The guarantee is for one record. How safe is the family?",
+        ("As safe as the record", "About four times less", "Not at all"),
+        1,
+        "For k records of one person ε grows k times. Bound the records of a person and protect the person: the "
+        "noise grows, "
+        "and the promise is the one that people understand.",
+    ),
+    tries=(
+        Try("ε = 0.1", {"epsilon": "0.1"}),
+        Try("ε = 3", {"epsilon": "3"}),
+        Try("Protect one record", {"unit": "record"}),
+    ),
     text="""
 <p>There is no value of ε that is right everywhere. What can be done is to see both sides at once: what an attacker
 could gain, and what your query loses. Enter your own query: how many rows there are, and what share is counted.</p>
@@ -144,6 +183,7 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
         ),
         _compute,
         seeded=True,
+        main=("epsilon", "rows"),
         first=_first,
     ),
     why="""

@@ -6,7 +6,19 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Series,
+    Try,
+    Value,
+    upper,
+)
 
 _DELTA = 1e-5
 _COORDINATES = 8
@@ -55,8 +67,8 @@ def secure_sum(clients: int, spare: int, lost: int, noise_multiplier: float, see
     still_masked = int((total != encoded[: clients - lost].sum(axis=0, dtype=np.uint32)).sum())
     for client in left:  # shares of the others reveal the masks with the lost clients, and only those
         total -= masks[client, clients - lost :].sum(axis=0, dtype=np.uint32)
-    found: dict[str, Value] = {
-        "Clients that finish": clients - lost,
+    finish: dict[str, Value] = {"Clients that finish": clients - lost}
+    found: dict[str, Value] = finish | {
         "Coordinates still masked before the recovery": still_masked,
         "Coordinates still masked after it": int(
             (total != encoded[: clients - lost].sum(axis=0, dtype=np.uint32)).sum()
@@ -66,12 +78,13 @@ def secure_sum(clients: int, spare: int, lost: int, noise_multiplier: float, see
         return found | {"Sum": "refused: too little noise", "ε at δ = 10⁻⁵": "nothing is released"}
     result = secure.decode(total, num_clients=clients - lost)
     exact = _updates(clients)[: clients - lost].sum(axis=0)
-    return found | {
+    released: dict[str, Value] = {
         "True sum of the first coordinate": float(exact[0]),
         "Released sum of the first coordinate": float(result.value[0]),
-        "Standard deviation of the noise": result.standard_deviation,
         "ε at δ = 10⁻⁵, for a client": upper(secure.epsilon(_DELTA)),
+        "Standard deviation of the noise": result.standard_deviation,
     }
+    return released | found
 
 
 def _compute(parameters: Parameters) -> Answer:
@@ -98,7 +111,10 @@ def _compute(parameters: Parameters) -> Answer:
         "What the server sees of it: a residue that looks uniform",
         "Client",
         "Message as a share of the modulus",
-        (Series("message", x=x[left], y=sent[left, 0] / _WORDS, kind="bars", role="neutral"),),
+        (
+            Series("message", x=x[left], y=sent[left, 0] / _WORDS, kind="bars", role="neutral"),
+            Series("drops out, sends nothing", x=x[~left], y=np.zeros(lost), kind="points", role="b"),
+        ),
     )
     outcome = (
         f"The released sum of the first coordinate is {numbers['Released sum of the first coordinate']:.3f}, the true "
@@ -117,7 +133,17 @@ def _compute(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="parties",
     title="Nobody sees the sum",
-    idea="Masks that cancel let a server add what it cannot read, and shares of noise make the sum private.",
+    idea="Can a server add up what it cannot read?",
+    person="Sixteen hospitals train one model. None of them may show its patients' data, or its update, to anybody.",
+    question=Question(
+        "Every message that the server gets looks like a random number. Can it still learn their sum?",
+        ("No", "Yes, and nothing else"),
+        1,
+        "Each pair of clients agreed on a number that one adds and the other subtracts: in the sum all of them "
+        "cancel. Noise "
+        "that each adds a share of makes the sum private, too.",
+    ),
+    tries=(Try("Three drop out", {"lost": "3"}), Try("One more than planned", {"lost": "4"})),
     text="""
 <p>So far somebody was trusted with the data. In <em>federated learning</em> the data stays on devices, or in
 hospitals, and a server only needs the sum of their updates. But an update shows a lot about the data behind it. Two
@@ -162,6 +188,7 @@ one person, ε grows about k times.</p>
             ),
         ),
         _compute,
+        main=("lost", "noise_multiplier"),
         seeded=True,
     ),
     why="""

@@ -12,7 +12,21 @@ import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, GdpAccountant
 from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Role,
+    Series,
+    Try,
+    Value,
+    brief,
+    upper,
+)
 from ferrodp.explorer.lessons.training.data import digits
 from ferrodp.explorer.rates import band, hits, most_found, told_at
 
@@ -80,34 +94,53 @@ def _most_found(noise_multiplier: float, steps: int, rates: tuple[float, ...]) -
 
 
 def _compute(parameters: Parameters) -> Answer:
-    numbers = membership(**parameters)
-    without, with_it = _scores(**parameters)
+    drawn = {name: value for name, value in parameters.items() if name != "attackers"}
+    numbers = membership(**drawn)
+    without, with_it = _scores(**drawn)
     trainings = parameters["trainings"]
     bound = _most_found(parameters["noise_multiplier"], parameters["steps"], _RATES)
     series = [Series("no attack can exceed", x=_RATES, y=bound, role="bound")]
     roles: tuple[tuple[str, Role], ...] = (("sees every step", "a"), ("sees the model alone", "b"))
-    for at, (name, role) in enumerate(roles):
+    for at, (name, role) in enumerate(roles if parameters["attackers"] == "both" else roles[:1]):
         alarms = np.arange(trainings)
         found = hits(without[at], with_it[at], alarms)
         low, high = band(alarms, found, trainings, _RATES)
-        series.append(Series(f"{name}: 95 % band", x=_RATES, y=low, y2=high, kind="band", role=role))
+        if parameters["attackers"] == "both":
+            series.append(Series(f"{name}: 95 % band", x=_RATES, y=low, y2=high, kind="band", role=role))
         x, y = np.append(alarms / trainings, 1.0), np.append(found / trainings, 1.0)
         series.append(Series(f"attacker {name}", x=x, y=y, kind="steps", role=role))
     series.append(Series("guessing", x=[0, 1], y=[0, 1], role="neutral"))
     plot = Plot("Was the record in the training?", "False alarms", "Found", tuple(series))
-    measured = str(numbers[f"Found at {_AT:.0%} false alarms, attacker sees every step"])
+    found_by_all = str(numbers[f"Found at {_AT:.0%} false alarms, attacker sees every step"])
+    most = float(numbers[f"Most that any attack finds at {_AT:.0%}"])
     sentence = (
-        f"At ε = {numbers['ε at δ = 10⁻⁵']}, of 100 trainings with the record an attacker with 10 false alarms "
-        f"in 100 finds at most {100 * float(numbers[f'Most that any attack finds at {_AT:.0%}']):.1f}. Measured on "
-        f"{trainings} trainings with it and as many without: {measured} as a share, with its 95 % interval."
+        f"Of 20 people who were in the training, this attacker finds about "
+        f"{20 * float(found_by_all.split()[0]):.0f}, and "
+        f"accuses 2 of 20 who were not. No attacker, however clever, finds more than {20 * most:.3g} on average, at "
+        f"ε = {brief(numbers['ε at δ = 10⁻⁵'])}. As shares, with the 95 % interval of {trainings} trainings in each "
+        "world: "
+        f"{found_by_all}, and at most {brief(most)}."
     )
-    return Answer(sentence, numbers, (plot,), cell_of(membership, parameters))
+    return Answer(sentence, numbers, (plot,), cell_of(membership, drawn))
 
 
 LESSON = Lesson(
     name="attack",
     title="Attack it",
-    idea="The guarantee is a bound on every attack; an attack is a bound on the guarantee.",
+    idea="Was this image in the training? How often is a good attacker right?",
+    person="A patient's scan may have been in the training of a model, and only people with a certain illness "
+    "were asked. An insurer has the model, and a copy of the scan.",
+    question=Question(
+        "The attacker is improved for ten years. Which line moves?",
+        ("The attacker's curve", "The bound above it", "Both"),
+        0,
+        "The bound holds for every attacker, also one who knows all other records and sees every step. Only noise "
+        "moves it.",
+    ),
+    tries=(
+        Try("σ = 3: the curve falls to the diagonal", {"noise_multiplier": "3"}),
+        Try("Both attackers, with bands", {"attackers": "both"}),
+    ),
     text="""
 <p>A <em>membership inference</em> attack asks whether a record was in the training. It is the purest form of the
 promise of lesson 2: tell the two worlds apart. Here a model is trained many times with a certain image and many times
@@ -135,7 +168,7 @@ nothing, but it has found many defects. Other attacks (<em>reconstruction</em> o
             Control(
                 "noise_multiplier",
                 "Noise multiplier σ",
-                2.0,
+                0.8,
                 0.3,
                 20.0,
                 "log",
@@ -146,7 +179,7 @@ nothing, but it has found many defects. Other attacks (<em>reconstruction</em> o
             Control(
                 "trainings",
                 "Trainings in each world",
-                200,
+                400,
                 40,
                 400,
                 "log",
@@ -154,8 +187,15 @@ nothing, but it has found many defects. Other attacks (<em>reconstruction</em> o
                 low_label="wide bands",
                 high_label="narrow bands",
             ),
+            Control(
+                "attackers",
+                "Attackers that are drawn",
+                "one",
+                choices=(("one", "the one who sees every step"), ("both", "both, with 95 % bands")),
+            ),
         ),
         _compute,
+        main=("noise_multiplier", "steps"),
         seeded=True,
     ),
     why="""

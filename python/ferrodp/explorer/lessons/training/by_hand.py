@@ -6,7 +6,20 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Role, Series, Value, upper
+from ferrodp.explorer.figures import (
+    Answer,
+    Control,
+    Figure,
+    Lesson,
+    Parameters,
+    Plot,
+    Question,
+    Role,
+    Series,
+    Try,
+    Value,
+    upper,
+)
 from ferrodp.explorer.lessons.training.data import digits
 from ferrodp.plan import ConstantNoise, FlatClipping, PlanStep, PoissonSampling, PrivacyPlan
 
@@ -62,9 +75,9 @@ def one_step(clip_norm: float, noise_multiplier: float, batch: int, step: int, s
     features, is_one, _ = _zeros_and_ones()
     after = weights - _RATE * released
     return {
+        "Clipped, of 100 gradients": float(100 * (norms > clip_norm).mean()) if len(norms) else 0.0,
         "Records in this batch": len(gradients),
         "Largest gradient norm": float(norms.max(initial=0.0)),
-        "Clipped, of 100 gradients": float(100 * (norms > clip_norm).mean()) if len(norms) else 0.0,
         "Norm of the sum of clipped gradients": float(np.linalg.norm(clipped.sum(axis=0))),
         "Standard deviation of the noise in each coordinate": noise_multiplier * clip_norm,
         "Weights after the step": f"({after[0]:.4f}, {after[1]:.4f})",
@@ -134,7 +147,17 @@ def _compute(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="by-hand",
     title="SGD and DP-SGD by hand",
-    idea="Clip every record's gradient, add them up, add noise, and step.",
+    idea="Which arrow is yours, and can anybody see it in the step?",
+    person="Somebody's handwriting is in the batch: one arrow of twenty-four. A forger would like to know which.",
+    question=Question(
+        "One arrow is five times as long as all others. What does clipping do to it?",
+        ("It is left out", "It keeps its direction and gets length C", "All arrows get shorter"),
+        1,
+        "An arrow longer than C is scaled to the circle; shorter ones stay as they are. Then no record moves the sum "
+        "by more "
+        "than C, and noise in proportion to C hides any one of them.",
+    ),
+    tries=(Try("Clip nearly all", {"clip_norm": "0.05"}), Try("Clip none", {"clip_norm": "5"})),
     text="""
 <p><em>Stochastic gradient descent</em> fits weights by small steps. In each step it takes a batch of records,
 computes the gradient of the loss for them, averages, and moves the weights against it, times a learning rate. The
@@ -182,6 +205,7 @@ all the same.</p>
             Control("step", "Step", 1, 1, _STEPS, integer=True, low_label="first", high_label="last"),
         ),
         _compute,
+        main=("clip_norm", "step"),
         seeded=True,
     ),
     why="""

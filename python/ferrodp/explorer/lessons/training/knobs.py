@@ -17,9 +17,11 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
+    Question,
     Series,
+    Try,
     Value,
-    shown,
+    brief,
     upper,
 )
 from ferrodp.explorer.lessons.training.data import digits
@@ -101,12 +103,12 @@ def knobs(knob: str, position: int, seed: int) -> dict[str, Value]:
     value = _values(knob)[position - 1]
     outcome = _trained(**(_DEFAULTS | {knob: value}), seed=seed)
     return {
-        _NAMES[knob]: value,
         "Right answers on held-out digits, of 100": 100 * float(np.mean(outcome.accuracies)),
-        f"Lowest of {_REPEATS} trainings": 100 * min(outcome.accuracies),
-        f"Highest of {_REPEATS} trainings": 100 * max(outcome.accuracies),
         "Clipped, of 100 gradients": 100 * outcome.clipped,
         "ε at δ = 10⁻⁵": upper(outcome.epsilon),
+        _NAMES[knob]: value,
+        f"Lowest of {_REPEATS} trainings": 100 * min(outcome.accuracies),
+        f"Highest of {_REPEATS} trainings": 100 * max(outcome.accuracies),
     }
 
 
@@ -115,15 +117,15 @@ def _first(parameters: Parameters) -> Answer:
     knob, value = parameters["knob"], _values(parameters["knob"])[parameters["position"] - 1]
     epsilon = upper(_plan(**(_DEFAULTS | {knob: value})).epsilon(_DELTA))
     numbers: dict[str, Value] = {
-        _NAMES[knob]: value,
         "Right answers on held-out digits, of 100": PENDING,
-        f"Lowest of {_REPEATS} trainings": PENDING,
-        f"Highest of {_REPEATS} trainings": PENDING,
         "Clipped, of 100 gradients": PENDING,
         "ε at δ = 10⁻⁵": epsilon,
+        _NAMES[knob]: value,
+        f"Lowest of {_REPEATS} trainings": PENDING,
+        f"Highest of {_REPEATS} trainings": PENDING,
     }
     sentence = (
-        f"{_NAMES[knob]} {shown(value)}: ε = {epsilon} at δ = 10⁻⁵. {_POSITIONS * _REPEATS} trainings, "
+        f"{_NAMES[knob]} {brief(value)}: ε = {brief(epsilon)} at δ = 10⁻⁵. {_POSITIONS * _REPEATS} trainings, "
         f"{_REPEATS} with each value, are running."
     )
     return Answer(sentence, numbers, (), cell_of(knobs, parameters))
@@ -169,9 +171,9 @@ def _compute(parameters: Parameters) -> Answer:
     best = values[int(np.argmax(means))]
     others = ", ".join(f"{_NAMES[name].lower()} {value:g}" for name, value in _DEFAULTS.items() if name != knob)
     sentence = (
-        f"{_NAMES[knob]} {shown(numbers[_NAMES[knob]])}: {numbers['Right answers on held-out digits, of 100']:.0f} in "
+        f"{_NAMES[knob]} {brief(numbers[_NAMES[knob]])}: {numbers['Right answers on held-out digits, of 100']:.0f} in "
         f"100 held-out digits right, "
-        f"at ε = {numbers['ε at δ = 10⁻⁵']}. Of the values drawn, {best:g} is right most often. Held fixed: "
+        f"at ε = {brief(numbers['ε at δ = 10⁻⁵'])}. Of the values drawn, {best:g} is right most often. Held fixed: "
         f"{others}."
     )
     return Answer(sentence, numbers, (accuracy, cost), cell_of(knobs, parameters))
@@ -180,7 +182,16 @@ def _compute(parameters: Parameters) -> Answer:
 LESSON = Lesson(
     name="knobs",
     title="The knobs",
-    idea="Each parameter has a value that is too small and one that is too large, and they are tied to each other.",
+    idea="Too small or too large: where does a training break?",
+    person="An engineer has one budget and one evening. Every training that she publishes spends some of it.",
+    question=Question(
+        "The clip norm is ten times too large. What happens to ε?",
+        ("It grows", "It stays", "It falls"),
+        1,
+        "Noise grows with the clip norm, so what a record may change stays hidden as well as before. What falls is "
+        "accuracy.",
+    ),
+    tries=(Try("Far too small", {"position": "1"}), Try("Far too large", {"position": "9"})),
     text="""
 <p>Every point is a set of real trainings: a linear model that tells even digits from odd ones, on 1437 images,
 measured on 360 others. Choose a parameter and go through its range; the others stay as they are.</p>
@@ -217,6 +228,7 @@ something each time: it must be accounted (lesson 6), or done on public data.</p
             ),
         ),
         _compute,
+        main=("position", "knob"),
         seeded=True,
         first=_first,
     ),

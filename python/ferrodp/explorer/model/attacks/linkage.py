@@ -9,6 +9,7 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
 from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
+from ferrodp.explorer.rates import interval
 
 
 def people(number: int, age_band: int, districts: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -61,12 +62,16 @@ def compute(parameters: Parameters) -> Answer:
     rates = [
         float((guesses(groups, ill, e, parameters["seed"]) == ill)[alone].mean()) if alone.any() else 0.5 for e in grid
     ]
+    found = [round(rate * int(alone.sum())) for rate in rates]
+    ends = interval(found, int(alone.sum())) if alone.any() else (np.zeros(len(grid)), np.ones(len(grid)))
+    low, high = ends[0].tolist(), ends[1].tolist()
     curve = Plot(
         "Guesses about people who are alone in their group",
         "ε of the counts",
         "share right",
         (
             Series("no attack exceeds this, on average", grid, [1 / (1 + math.exp(-e)) for e in grid], "line", "bound"),
+            Series("their 95 % intervals", grid, low, "ranges", "private", y2=high),
             Series("guessed from private counts", grid, rates, "points", "private"),
             Series("read from the table without names", grid, [1.0] * len(grid), "line", "non-private"),
         ),

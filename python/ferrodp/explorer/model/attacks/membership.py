@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -21,6 +22,7 @@ from ferrodp.explorer.figures import (
     Plot,
     Series,
     Value,
+    brief,
     upper,
 )
 from ferrodp.explorer.model.attacks.controls import BATCH, CLIP, DATASET, NOISE, RATE
@@ -129,7 +131,7 @@ def first(parameters: Parameters) -> Answer:
     numbers |= {f"Found at about 10 % false alarms, {name}": PENDING for name in _ATTACKERS}
     numbers["Most that any attack finds at 10 % false alarms"] = PENDING
     numbers["Won bets at even odds, at most"] = PENDING
-    sentence = f"At ε = {epsilon}: {trainings} trainings with the record and {trainings} without are running."
+    sentence = f"At ε = {brief(epsilon)}: {trainings} trainings with the record and {trainings} without are running."
     return Answer(sentence, numbers, (), cell_of(membership, parameters))
 
 
@@ -153,7 +155,8 @@ def compute(parameters: Parameters) -> Answer:
     plot = Plot("Was the most unusual record in the training?", "false alarms", "found", tuple(series))
     epsilon, most = next(iter(numbers.values())), numbers["Most that any attack finds at 10 % false alarms"]
     sentence = (
-        f"At ε = {epsilon}, {trainings} trainings with the record and {trainings} without: with 10 in 100 false alarms "
+        f"At ε = {brief(epsilon)}, {trainings} trainings with the record and {trainings} without: with 10 in 100 "
+        "false alarms "
         f"no attack can find more than {100 * float(most):.1f} in 100."
     )
     return Answer(sentence, numbers, (plot,), cell_of(membership, parameters))
@@ -163,7 +166,7 @@ STEPS = Control("steps", "Steps attacked", 12, 1, 40, "log", integer=True, low_l
 TRAININGS = Control(
     "trainings",
     "Trainings in each world",
-    100,
+    400,
     40,
     400,
     "log",
@@ -176,11 +179,25 @@ PAGE = Lesson(
     title="Membership inference",
     idea="Was this record in the training? The question that the guarantee answers for every attack at once.",
     text="""<p>A linear model is trained many times with the record that lies farthest from the mean of its class,
-and as many times without it, on 150 records with the clip norm, noise and sampling rate that you set.
+and as many times without it, on 150 records with the clip norm, noise and sampling rate that you set: a batch of 719
+takes each of the 1438 records of the playground, and of these 150, with chance one half.
 One attacker knows all other records and sees every step; it adds up how far each release points to the
 record's gradient. The other sees only how sure the final model is of the record's label.</p>""",
     figure=Figure(
-        "membership", (DATASET, CLIP, NOISE, BATCH, RATE, STEPS, TRAININGS), compute, seeded=True, first=first
+        "membership",
+        (
+            DATASET,
+            CLIP,
+            dataclasses.replace(NOISE, default=0.5),
+            dataclasses.replace(BATCH, default=719),
+            RATE,
+            dataclasses.replace(STEPS, default=2),
+            TRAININGS,
+        ),
+        compute,
+        main=("noise_multiplier", "batch_size"),
+        seeded=True,
+        first=first,
     ),
     why="""<p>If all steps together are (ε, δ(ε))-differentially private, a test with false alarms α finds at most
 e<sup>ε</sup>α + δ(ε) and at most 1 − e<sup>−ε</sup>(1 − δ(ε) − α), for every ε (Wasserman, Zhou, JASA
