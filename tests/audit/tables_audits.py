@@ -1,4 +1,4 @@
-"""Audits of contingency tables: replayed without each of their rows, or with another one in its place."""
+"""Audits of contingency tables and models: replayed without each of their rows, or with another one in its place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from alarms import REPLACE
 import ferrodp as fd
 from ferrodp.audit import audit_code
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.statistics import models
 
 ROWS = np.array([[0, 0, 0], [1, 2, 0], [1, 1, 1], [0, 2, 1], [1, 2, 1], [1, 2, 1], [1, 2, 1]])
 PUBLIC = {"a": range(2), "b": range(3), "c": range(2)}
@@ -35,7 +36,48 @@ def of_rows(rows: int = 1, relation: NeighboringRelation = NeighboringRelation.A
     )
 
 
+NUMBERS = np.array([[0.0, 1.0], [9.0, -9.0], [np.nan, 3.0], [5.0, 5.0], [-2.0, 0.5], [3.0, 3.0], [np.inf, 1.0]])
+
+
+def of_models(
+    release: Callable[..., Any], rows: int = 1, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> bool:
+    """Whether the sums of a model move farther than they state, or cost more than was promised."""
+    options = {"epsilon": 1.0, "delta": 1e-6, "max_contributions": rows, "neighboring_relation": relation}
+
+    def run(table: np.ndarray) -> Any:
+        return release(table, bounds=(-5.0, 5.0), **options)
+
+    if relation is REPLACE:
+        others = [
+            np.vstack([NUMBERS[:i], [to], NUMBERS[i + 1 :]])
+            for i in range(len(NUMBERS))
+            for to in ([5.0, 5.0], [-5.0, -5.0], [np.nan, 0.0])
+        ]
+    else:
+        others = [np.delete(NUMBERS, range(i, i + rows), axis=0) for i in range(len(NUMBERS) - rows + 1)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=1e-6)
+    return any(
+        audit_code(run, NUMBERS, others, accounted=accounted, neighboring_relation=relation).violation for _ in range(3)
+    )
+
+
+def bayes(table: np.ndarray, **options: Any) -> Any:
+    labels = np.where(np.nan_to_num(table[:, 1]) > 1.0, "more", "less")
+    return models.private_naive_bayes(table, labels, classes=["less", "more"], **options).means
+
+
+def moments(table: np.ndarray, **options: Any) -> Any:
+    return models.private_moments(table, **options).covariance
+
+
 AUDITS: dict[str, Callable[[], bool]] = {
+    "moments": lambda: of_models(moments),
+    "moments, several rows": lambda: of_models(moments, rows=3),
+    "moments, replaced": lambda: of_models(moments, relation=REPLACE),
+    "naive Bayes": lambda: of_models(bayes),
+    "clusters": lambda: of_models(lambda d, **o: models.private_clusters(d, 2, num_rounds=2, seed=0, **o).centers),
+    "scales": lambda: of_models(lambda d, **o: models.private_scales(d, **o).mean),
     "tables": of_rows,
     "tables, several rows": lambda: of_rows(3),
     "tables, replaced": lambda: of_rows(relation=REPLACE),

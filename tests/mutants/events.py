@@ -402,7 +402,7 @@ MUTANTS = [
     (
         "an audit of code takes rows that are replaced for rows that come",
         "replaced-rows-recorded-as-if-they-came",
-        "2 if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance",
+        "max(2, distance) if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance",
         "distance",
         "code audits",
     ),

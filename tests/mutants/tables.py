@@ -1,8 +1,32 @@
-"""Defects of contingency tables that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
+"""Defects of tables and models that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
-KILLERS = {"tables": "pytest tests/statistics/test_marginals.py"}
+KILLERS = {
+    "tables": "pytest tests/statistics/test_marginals.py",
+    "models": "pytest tests/statistics/test_models.py",
+}
 
 MUTANTS = [
+    (
+        "several sums of a model cost more than the one they share",
+        "shares-of-several-sums-cost-more-than-one",
+        "Fraction(whole) ** 2 / part",
+        "Fraction(whole) ** 2",
+        "models",
+    ),
+    (
+        "a model of replaced rows costs what one of rows that come does",
+        "model-of-replaced-rows-costs-what-one-costs-that-comes",
+        "(2 if spent.replaces else 1)",
+        "1",
+        "models",
+    ),
+    (
+        "a null of one row decides on the type of a table",
+        "null-of-one-row-decides-on-the-type-of-a-table",
+        "np.column_stack([_column_of(values, each) for each in names_of(values)])",
+        "np.asarray(values.to_numpy(), float)",
+        "models",
+    ),
     (
         "other values of a column count as its first one",
         "other-values-of-a-column-counted-as-the-first",

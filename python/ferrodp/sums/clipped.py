@@ -302,7 +302,7 @@ def release_flat(
     total._event = event if drawn_from.is_private else NonPrivateEvent()
     if observer is not None and integers is not None:
         # mutant: replaced-rows-recorded-as-if-they-came
-        apart = 2 if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance
+        apart = max(2, distance) if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance
         out = observer.saw(
             total,
             integers,

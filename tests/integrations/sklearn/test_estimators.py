@@ -14,9 +14,19 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
+from ferrodp.accounting import GdpAccountant
 from ferrodp.errors import FerroError, InvalidParameter, PrivacyWarning
 from ferrodp.events import NeighboringRelation
-from ferrodp.integrations.sklearn import OrientedGradients, PrivateLogisticRegression
+from ferrodp.integrations.sklearn import (
+    OrientedGradients,
+    PrivateGaussianNB,
+    PrivateKMeans,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateStandardScaler,
+)
 from ferrodp.training import oriented_gradients
 
 FRESH_NOISE = "each fit draws fresh noise from the operating system, so two fits differ"
@@ -26,6 +36,15 @@ EXPECTED_FAILURES = {
     "check_supervised_y_2d": FRESH_NOISE,
 }
 DELTA = 1e-5
+FRESH = dict.fromkeys(["check_fit_idempotent"], FRESH_NOISE)
+REGRESSION = {
+    **dict.fromkeys(
+        ["check_fit_idempotent", "check_regressor_data_not_an_array", "check_supervised_y_2d", "check_regressors_int"],
+        FRESH_NOISE,
+    ),
+    "check_supervised_y_no_nan": "values never raise: an error would tell of them",
+}
+BOUNDED = {"epsilon": 50.0, "delta": 1e-2, "bounds": (-20, 20), "target_bounds": (-200, 200)}
 
 
 def clusters(n=600, classes=3, seed=0):
@@ -43,10 +62,26 @@ def classifier(**options):
     ("estimator", "expected"),
     [
         (PrivateLogisticRegression(epsilon=50.0, delta=1e-2), EXPECTED_FAILURES),
+        (PrivateGaussianNB(epsilon=50.0, delta=1e-2, bounds=(-20, 20)), EXPECTED_FAILURES),
+        (PrivateLinearRegression(**BOUNDED), REGRESSION),
+        (PrivateRidge(**BOUNDED), REGRESSION),
+        (PrivatePCA(epsilon=50.0, delta=1e-2, bounds=(-20, 20)), FRESH),
+        (PrivateKMeans(3, epsilon=50.0, delta=1e-2, bounds=(-20, 20)), FRESH),
+        (PrivateStandardScaler(epsilon=50.0, delta=1e-2, bounds=(-20, 20)), FRESH),
         (OrientedGradients(), {}),
         (OrientedGradients(shape=None), {}),
     ],
-    ids=["PrivateLogisticRegression", "OrientedGradients", "OrientedGradients with None"],
+    ids=[
+        "PrivateLogisticRegression",
+        "PrivateGaussianNB",
+        "PrivateLinearRegression",
+        "PrivateRidge",
+        "PrivatePCA",
+        "PrivateKMeans",
+        "PrivateStandardScaler",
+        "OrientedGradients",
+        "OrientedGradients with None",
+    ],
 )
 def test_the_checks_of_scikit_learn_pass(estimator, expected):
     """With classes taken from the labels, as the checks do not know the parameter: a warning, not a failure."""
@@ -226,3 +261,59 @@ def test_importing_the_module_does_not_import_scikit_learn():
     code = "import sys, ferrodp.integrations.sklearn; sys.exit('sklearn' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+BOX = {"epsilon": 4.0, "delta": DELTA, "bounds": (-3, 3)}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateLinearRegression(target_bounds=(-1, 3), **BOX),
+        PrivateRidge(target_bounds=(-1, 3), **BOX),
+        PrivatePCA(2, **BOX),
+        PrivateKMeans(3, random_state=0, **BOX),
+        PrivateStandardScaler(**BOX),
+        PrivateGaussianNB(classes=[0, 1, 2], **BOX),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_private_estimators_clone_pickle_state_what_they_cost_and_need_bounds(estimator):
+    x, y = clusters()
+    x[0, 0], x[1, 1] = np.nan, np.inf
+    copy = clone(estimator).fit(x, y)
+
+    assert copy.get_params() == estimator.get_params()
+    assert copy.epsilon_ <= 4.0
+    accountant = GdpAccountant()
+    accountant.compose(copy.event_)
+    assert accountant.epsilon(DELTA) <= 4.0
+    again = pickle.loads(pickle.dumps(copy))
+    apply = "predict" if hasattr(copy, "predict") else "transform"
+    assert np.array_equal(getattr(again, apply)(x), getattr(copy, apply)(x))
+    assert np.isfinite(getattr(copy, apply)(x)).all()
+    with pytest.raises(InvalidParameter, match="bounds must be given, got None: a public pair"):
+        clone(estimator).set_params(bounds=None).fit(x, y)
+    with pytest.raises(InvalidParameter, match="epsilon and delta must be given"):
+        clone(estimator).set_params(epsilon=None).fit(x, y)
+    with pytest.raises(InvalidParameter, match="neighboring_relation must be"):
+        clone(estimator).set_params(neighboring_relation="none").fit(x, y)
+
+
+def test_a_pipeline_of_private_steps_classifies():
+    x, y = clusters(4000)
+    pipeline = make_pipeline(PrivatePCA(3, **BOX), PrivateGaussianNB(classes=[0, 1, 2], **BOX)).fit(x, y)
+
+    assert pipeline.score(x, y) > 0.8
+
+
+def test_a_regression_finds_the_weights_and_needs_bounds_of_the_target():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (20_000, 3))
+    y = x @ [1.0, -1.0, 0.5]
+    model = PrivateLinearRegression(epsilon=4.0, delta=DELTA, bounds=(-1, 1), target_bounds=(-2.5, 2.5)).fit(x, y)
+
+    assert model.coef_ == pytest.approx([1.0, -1.0, 0.5], abs=0.15)
+    assert model.score(x, y) > 0.95
+    with pytest.raises(InvalidParameter, match="target_bounds must be given"):
+        model.set_params(target_bounds=None).fit(x, y)

@@ -1,19 +1,35 @@
-"""Estimators for scikit-learn: a classifier that is private for each record, and features of images.
+"""Estimators for scikit-learn that are private for each record, and features of images.
 
 They follow scikit-learn's conventions by public names alone, and do not derive from its classes, so that importing this
 module does not import scikit-learn. Parameters, pipelines, searches, cloning and pickling work as usual. Needs
 scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
 
-`PrivateLogisticRegression`
-    The classifier.
+`PrivateLogisticRegression`, `PrivateGaussianNB`
+    Classifiers.
+`PrivateLinearRegression`, `PrivateRidge`
+    Regressions.
+`PrivatePCA`, `PrivateKMeans`, `PrivateStandardScaler`
+    Components, clusters and scales.
 `OrientedGradients`
-    The features.
+    Features, public.
 """
 
 from ferrodp import _public
+from ferrodp.integrations.sklearn.bayes import PrivateGaussianNB
 from ferrodp.integrations.sklearn.classifier import PrivateLogisticRegression
 from ferrodp.integrations.sklearn.features import OrientedGradients
+from ferrodp.integrations.sklearn.reduction import PrivateKMeans, PrivatePCA, PrivateStandardScaler
+from ferrodp.integrations.sklearn.regression import PrivateLinearRegression, PrivateRidge
 
-__all__ = ["OrientedGradients", "PrivateLogisticRegression"]
+__all__ = [
+    "OrientedGradients",
+    "PrivateGaussianNB",
+    "PrivateKMeans",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivatePCA",
+    "PrivateRidge",
+    "PrivateStandardScaler",
+]
 
 _public.install_in(__name__)

@@ -1,0 +1,94 @@
+"""What estimators over exact sums share: a guarantee, public bounds, and rows as numbers whatever they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp import _validate
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import NeighboringRelation
+from ferrodp.integrations.sklearn._estimator import Estimator, Floats, functions
+
+
+class PrivateEstimator(Estimator):
+    """An estimator whose `fit` is one release."""
+
+    epsilon: Any
+    delta: Any
+    bounds: Any
+    neighboring_relation: Any
+
+    def _guarantee(self) -> dict[str, Any]:
+        """Return the checked guarantee, as functions of `ferrodp.statistics.models` take it."""
+        if self.epsilon is None or self.delta is None:
+            raise InvalidParameter(
+                f"epsilon and delta must be given, got {self.epsilon!r} and {self.delta!r}: the guarantee that "
+                "the model is to keep; for example epsilon=1.0, delta=1e-6"
+            )
+        if self.bounds is None:
+            raise InvalidParameter(
+                "bounds must be given, got None: a public pair (lower, upper) for all columns, or two sequences with a "
+                "number for each; for example bounds=(0, 100)"
+            )
+        try:
+            relation = NeighboringRelation(self.neighboring_relation)
+        except ValueError:
+            accepted = "one of " + ", ".join(each.value for each in NeighboringRelation)
+            raise _validate.out_of_domain("neighboring_relation", accepted, self.neighboring_relation) from None
+        return {"epsilon": self.epsilon, "delta": self.delta, "neighboring_relation": relation}
+
+    def _rows(self, rows: Any, *, reset: bool = False) -> Floats:
+        """Return rows as numbers; NaN for an entry that is none."""
+        return numbers(functions().rows_of(self, rows, reset=reset))
+
+    def _fitted(self, name: str) -> Any:
+        functions().check_is_fitted(self, name)
+        return getattr(self, name)
+
+    def _keep(self, released: Any) -> None:
+        """Keep what was paid."""
+        self.epsilon_, self.event_ = released.epsilon, released.event
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+
+class PrivateTransformer(PrivateEstimator):
+    """One that turns rows into others."""
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags()
+        return tags
+
+
+def numbers(rows: Any) -> Floats:
+    """Return a matrix of floats, each entry for itself."""
+    array = np.asarray(rows)
+    if array.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            return array.astype(np.float64)
+    return np.array([_number(each) for each in array.ravel().tolist()]).reshape(array.shape)
+
+
+def targets(labels: Any) -> npt.NDArray[np.float64]:
+    """Return the targets of a regression as one column of numbers."""
+    if isinstance(labels, (list, tuple)):
+        return np.array([_number(each) for each in labels])[:, None]
+    return numbers(labels).reshape(-1, 1)
+
+
+def _number(entry: object) -> float:
+    if isinstance(entry, (bool, int, float, np.number)) and not isinstance(entry, complex):
+        try:
+            return float(entry)
+        except (OverflowError, TypeError, ValueError):
+            return float("nan")
+    return float("nan")

@@ -1,0 +1,253 @@
+"""Naive Bayes that is private for each record."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp._validate import Real
+from ferrodp.errors import InvalidParameter, PrivacyWarning
+from ferrodp.events import NeighboringRelation
+from ferrodp.integrations.sklearn._estimator import Floats, functions
+from ferrodp.integrations.sklearn._private import PrivateEstimator
+from ferrodp.statistics.models import private_naive_bayes
+
+__all__ = ["PrivateGaussianNB"]
+
+
+class PrivateGaussianNB(PrivateEstimator):
+    """Gaussian naive Bayes, (ε, δ)-differentially private for each record: `statistics.models.private_naive_bayes`.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee to keep; needed by `fit`.
+    bounds : pair of floats, or of sequences of d floats
+        Public bounds of the columns, to which values are clamped; needed by `fit`.
+    classes : sequence, optional
+        All labels there can be: a public list. By default those that occur, with a `PrivacyWarning`: which labels occur
+        is not protected then.
+    clip_norm : float, optional
+        A public bound on the norm of scaled rows: see `private_naive_bayes`.
+    neighboring_relation : NeighboringRelation or str
+        Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
+
+    Attributes
+    ----------
+    classes_ : (k,) ndarray
+        Sorted labels.
+    class_prior_ : (k,) ndarray
+        Their shares.
+    theta_, var_ : (k, d) ndarray
+        Means and variances of each column in each class.
+    epsilon_ : float
+        The ε of this model, at `delta`.
+    event_ : PrivacyEvent
+        What was released, for accountants.
+    n_features_in_ : int
+        d.
+
+    Raises
+    ------
+    MissingPackage
+        By its methods, if scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.sklearn import PrivateGaussianNB
+    >>> x = np.random.default_rng(0).normal(size=(4_000, 2)) + np.repeat([[0.0], [3.0]], 2_000, axis=0)
+    >>> y = np.repeat([0, 1], 2_000)
+    >>> model = PrivateGaussianNB(epsilon=2.0, delta=1e-6, bounds=(-4, 7), classes=[0, 1]).fit(x, y)
+    >>> bool(model.score(x, y) > 0.9), model.predict([[3.0, 3.0]]), model.predict_proba(x).shape
+    (True, array([1]), (4000, 2))
+    >>> model.predict_log_proba(x).shape, model.set_params(epsilon=1.0).get_params()["epsilon"]
+    ((4000, 2), 1.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        classes: Sequence[Any] | npt.NDArray[Any] | None = None,
+        clip_norm: Real | None = None,
+        neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.clip_norm = clip_norm
+        self.neighboring_relation = neighboring_relation
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            One row for each record. One with an entry that is no finite number is left out.
+        y : (n,) array
+            Their labels. A record with one that is none of `classes` is left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε, δ or bounds are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+
+        Warns
+        -----
+        PrivacyWarning
+            If `classes` has to be taken from the labels.
+        """
+        validation = functions()
+        rows = self._rows(X, reset=True)
+        labels = validation.labels_of(self, y, rows)
+        guarantee = self._guarantee()
+        known = self._known(labels)
+        model = private_naive_bayes(
+            rows, labels, classes=known.tolist(), bounds=self.bounds, clip_norm=self.clip_norm, **guarantee
+        )
+        self.classes_, self.class_prior_ = known, model.priors
+        self.theta_, self.var_, self._model = model.means, model.variances, model
+        self._keep(model)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            An entry that is no finite number says nothing.
+
+        Returns
+        -------
+        (n,) ndarray
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError, TypeError
+            If shape or dtype is not accepted.
+        """
+        found: npt.NDArray[Any] = self._fitted("classes_")[self._scores(X).argmax(axis=1)]
+        return found
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return the probability of each class, as the model has it.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `predict`.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As for `predict`.
+        """
+        found: Floats = np.exp(self.predict_log_proba(X))
+        return found
+
+    def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `predict`.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As for `predict`.
+        """
+        scores = self._scores(X)
+        with np.errstate(all="ignore"):
+            scores = scores - scores.max(axis=1, keepdims=True)
+            found: Floats = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the accuracy on test data: not private for them.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `predict`.
+        y : (n,) array
+            True labels.
+        sample_weight : (n,) array, optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As for `predict`.
+        """
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def _scores(self, rows: Any) -> Floats:
+        model = self._fitted("_model")
+        found: Floats = model.scores(self._rows(rows))
+        return found
+
+    def _known(self, labels: Any) -> npt.NDArray[Any]:
+        """Return the sorted classes; taken from the labels, with a warning, where they are not a parameter."""
+        if self.classes is not None:
+            return np.unique(np.asarray(self.classes))
+        from sklearn.utils.multiclass import check_classification_targets
+
+        warnings.warn(
+            "classes were taken from the labels, so which labels occur is not protected: pass the public list of "
+            "classes",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+        array = np.asarray(labels)
+        present = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+        if array.dtype.kind == "O":
+            present = np.asarray([each for each in array.tolist() if each is not None and each == each])
+        check_classification_targets(present)
+        found = np.unique(present)
+        if len(found) < 2:
+            raise InvalidParameter("the labels must be of two classes at least, got one class; or pass classes")
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier"
+        tags.classifier_tags = ClassifierTags()
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,606 @@
+"""Principal components, clusters and scales that are private for each record."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp._validate import Real
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import NeighboringRelation
+from ferrodp.integrations.sklearn._estimator import Floats, functions
+from ferrodp.integrations.sklearn._private import PrivateTransformer
+from ferrodp.statistics.models import private_clusters, private_moments, private_scales
+
+__all__ = ["PrivateKMeans", "PrivatePCA", "PrivateStandardScaler"]
+
+
+class PrivatePCA(PrivateTransformer):
+    """Principal components, (ε, δ)-differentially private for each record: `statistics.models.private_moments`.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        How many; by default as many as columns.
+    epsilon, delta : float
+        The guarantee to keep; needed by `fit`.
+    bounds : pair of floats, or of sequences of d floats
+        Public bounds of the columns, to which values are clamped; needed by `fit`.
+    clip_norm : float, optional
+        A public bound on the norm of scaled rows: see `private_moments`.
+    neighboring_relation : NeighboringRelation or str
+        Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
+
+    Attributes
+    ----------
+    components_ : (k, d) ndarray
+        Orthonormal rows, by falling variance.
+    explained_variance_ : (k,) ndarray
+        The variance along each.
+    mean_ : (d,) ndarray
+        What is subtracted from rows.
+    moments_ : PrivateMoments
+        What was released: other components of it cost nothing.
+    epsilon_ : float
+        The ε of this model, at `delta`.
+    event_ : PrivacyEvent
+        What was released, for accountants.
+    n_features_in_ : int
+        d.
+
+    Raises
+    ------
+    MissingPackage
+        By its methods, if scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.sklearn import PrivatePCA
+    >>> x = np.outer(np.linspace(-1, 1, 5_000), [0.8, 0.6])
+    >>> pca = PrivatePCA(n_components=1, epsilon=2.0, delta=1e-6, bounds=(-1, 1)).fit(x)
+    >>> pca.transform(x).shape, pca.inverse_transform(pca.transform(x)).shape, pca.fit_transform(x).shape
+    ((5000, 1), (5000, 2), (5000, 1))
+    >>> pca.get_feature_names_out().tolist(), pca.set_params(n_components=2).get_params()["n_components"]
+    (['privatepca0'], 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        clip_norm: Real | None = None,
+        neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.clip_norm = clip_norm
+        self.neighboring_relation = neighboring_relation
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            One row for each record. One with an entry that is no finite number is left out.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε, δ or bounds are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+        """
+        rows = self._rows(X, reset=True)
+        guarantee = self._guarantee()
+        moments = private_moments(rows, bounds=self.bounds, clip_norm=self.clip_norm, **guarantee)
+        wanted = rows.shape[1] if self.n_components is None else self.n_components
+        found = moments.principal_components(wanted)
+        self.components_, self.explained_variance_ = found.components, found.explained_variance
+        self.mean_, self.moments_ = found.mean, moments
+        self._keep(moments)
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the coordinates of rows along the components.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            An entry that is no finite number counts as the mean.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError, TypeError
+            If shape or dtype is not accepted.
+        """
+        components = self._fitted("components_")
+        rows = self._rows(X)
+        with np.errstate(all="ignore"):
+            found: Floats = (np.where(np.isfinite(rows), rows, self.mean_) - self.mean_) @ components.T
+        return found
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
+        """Fit, and return the coordinates of the same rows: these are not private.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `fit`.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, ValueError, TypeError
+            As for `fit`.
+        """
+        return self.fit(X).transform(X)
+
+    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return rows with these coordinates.
+
+        Parameters
+        ----------
+        X : (n, k) array
+            Coordinates along the components.
+
+        Returns
+        -------
+        (n, d) ndarray
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        components = self._fitted("components_")
+        found: Floats = np.asarray(X, float) @ components + self.mean_
+        return found
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return a name for each component.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Not used.
+
+        Returns
+        -------
+        (k,) ndarray of str
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        count = len(self._fitted("components_"))
+        return np.array([f"privatepca{i}" for i in range(count)], dtype=object)
+
+
+class PrivateKMeans(PrivateTransformer):
+    """k-means, (ε, δ)-differentially private for each record: `statistics.models.private_clusters`.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k.
+    epsilon, delta : float
+        The guarantee to keep; needed by `fit`.
+    bounds : pair of floats, or of sequences of d floats
+        Public bounds of the columns, to which values are clamped; needed by `fit`.
+    max_iter : int
+        How many rounds; each has an equal share of the budget.
+    clip_norm : float, optional
+        A public bound on the norm of scaled rows: see `private_clusters`.
+    random_state : int, optional
+        Of the first centers, which are public. Noise cannot be seeded.
+    neighboring_relation : NeighboringRelation or str
+        Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
+
+    Attributes
+    ----------
+    cluster_centers_ : (k, d) ndarray
+        Within the bounds.
+    clusters_ : Clusters
+        What was released.
+    n_iter_ : int
+        The number of rounds.
+    epsilon_ : float
+        The ε of this model, at `delta`.
+    event_ : PrivacyEvent
+        What was released, for accountants.
+    n_features_in_ : int
+        d.
+
+    Raises
+    ------
+    MissingPackage
+        By its methods, if scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.sklearn import PrivateKMeans
+    >>> x = np.repeat([[1.0], [9.0]], 5_000, axis=0)
+    >>> model = PrivateKMeans(2, epsilon=2.0, delta=1e-6, bounds=(0, 10), random_state=0).fit(x)
+    >>> np.sort(model.cluster_centers_.ravel()).round().tolist(), model.transform(x).shape
+    ([1.0, 9.0], (10000, 2))
+    >>> bool((model.predict(x) == model.set_params(n_clusters=2).predict(x)).all()), model.fit_predict(x).shape
+    (True, (10000,))
+    >>> model.fit_transform(x).shape, model.get_feature_names_out()[0], model.get_params()["n_clusters"]
+    ((10000, 2), 'privatekmeans0', 2)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        max_iter: int = 5,
+        clip_norm: Real | None = None,
+        random_state: int | None = None,
+        neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.max_iter = max_iter
+        self.clip_norm = clip_norm
+        self.random_state = random_state
+        self.neighboring_relation = neighboring_relation
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            One row for each record. One with an entry that is no finite number is left out.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε, δ or bounds are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+        """
+        rows = self._rows(X, reset=True)
+        self.clusters_ = private_clusters(
+            rows,
+            self.n_clusters,
+            bounds=self.bounds,
+            num_rounds=self.max_iter,
+            clip_norm=self.clip_norm,
+            seed=self.random_state,
+            **self._guarantee(),
+        )
+        self.cluster_centers_, self.n_iter_ = self.clusters_.centers, self.max_iter
+        self._keep(self.clusters_)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:  # noqa: N803
+        """Return the place of the nearest center of each row.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            An entry that is no finite number counts as the middle of the bounds.
+
+        Returns
+        -------
+        (n,) ndarray of int
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError, TypeError
+            If shape or dtype is not accepted.
+        """
+        found: npt.NDArray[np.intp] = self._fitted("clusters_").predict(self._rows(X))
+        return found
+
+    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.intp]:  # noqa: N803
+        """Fit, and return the clusters of the same rows: these are not private.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `fit`.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        (n,) ndarray of int
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, ValueError, TypeError
+            As for `fit`.
+        """
+        return self.fit(X).predict(X)
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the distance of each row to each center, in the units of the data.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `predict`.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As for `predict`.
+        """
+        centers = self._fitted("cluster_centers_")
+        rows = self._rows(X)
+        with np.errstate(all="ignore"):
+            rows = np.where(np.isfinite(rows), rows, centers.mean(axis=0))
+            return np.column_stack([np.sqrt(((rows - each) ** 2).sum(axis=1)) for each in centers])
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
+        """Fit, and return the distances of the same rows: these are not private.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `fit`.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, ValueError, TypeError
+            As for `fit`.
+        """
+        return self.fit(X).transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return a name for each distance.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Not used.
+
+        Returns
+        -------
+        (k,) ndarray of str
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        count = len(self._fitted("cluster_centers_"))
+        return np.array([f"privatekmeans{i}" for i in range(count)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        return tags
+
+
+class PrivateStandardScaler(PrivateTransformer):
+    """Means and scales of columns, (ε, δ)-differentially private for each record: `statistics.models.private_scales`.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee to keep; needed by `fit`.
+    bounds : pair of floats, or of sequences of d floats
+        Public bounds of the columns, to which values are clamped; needed by `fit`.
+    neighboring_relation : NeighboringRelation or str
+        Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
+
+    Attributes
+    ----------
+    mean_, var_, scale_ : (d,) ndarray
+        Means, variances and their roots; a scale is 1 where the variance is 0.
+    epsilon_ : float
+        The ε of the scales, at `delta`.
+    event_ : PrivacyEvent
+        What was released, for accountants.
+    n_features_in_ : int
+        d.
+
+    Raises
+    ------
+    MissingPackage
+        By its methods, if scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.sklearn import PrivateStandardScaler
+    >>> x = np.random.default_rng(0).normal(5.0, 1.0, (20_000, 2))
+    >>> scaler = PrivateStandardScaler(epsilon=2.0, delta=1e-6, bounds=(0, 10)).fit(x)
+    >>> bool(abs(scaler.transform(x).std() - 1.0) < 0.1), scaler.fit_transform(x).shape
+    (True, (20000, 2))
+    >>> bool(np.abs(scaler.inverse_transform(scaler.transform(x)) - x).max() < 1e-9)
+    True
+    >>> scaler.get_feature_names_out().tolist(), scaler.set_params(epsilon=1.0).get_params()["epsilon"]
+    (['x0', 'x1'], 1.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighboring_relation = neighboring_relation
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            One row for each record. One with an entry that is no finite number is left out.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε, δ or bounds are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+        """
+        scales = private_scales(self._rows(X, reset=True), bounds=self.bounds, **self._guarantee())
+        self.mean_, self.var_ = scales.mean, scales.variance
+        self.scale_ = np.where(scales.variance > 0.0, np.sqrt(scales.variance), 1.0)
+        self._keep(scales)
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return rows less the means, divided by the scales.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            An entry that is no finite number counts as the mean.
+
+        Returns
+        -------
+        (n, d) ndarray
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError, TypeError
+            If shape or dtype is not accepted.
+        """
+        scale = self._fitted("scale_")
+        rows = self._rows(X)
+        with np.errstate(all="ignore"):
+            found: Floats = (np.where(np.isfinite(rows), rows, self.mean_) - self.mean_) / scale
+        return found
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
+        """Fit, and return the same rows scaled: these are not private.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `fit`.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        (n, d) ndarray
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, ValueError, TypeError
+            As for `fit`.
+        """
+        return self.fit(X).transform(X)
+
+    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return rows in the units of the data.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Scaled rows.
+
+        Returns
+        -------
+        (n, d) ndarray
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        scale = self._fitted("scale_")
+        found: Floats = np.asarray(X, float) * scale + self.mean_
+        return found
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of the columns, if `fit` saw none.
+
+        Returns
+        -------
+        (d,) ndarray of str
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the names are not those of the columns.
+        """
+        functions().check_is_fitted(self, "scale_")
+        seen = getattr(self, "feature_names_in_", None)
+        if input_features is not None:
+            given = list(input_features)
+            if seen is not None and given != list(seen):
+                raise InvalidParameter("input_features is not equal to feature_names_in_")
+            if len(given) != self.n_features_in_:
+                raise InvalidParameter("input_features should have length equal to number of features")
+            return np.array(given, dtype=object)
+        return np.array([f"x{i}" for i in range(self.n_features_in_)] if seen is None else list(seen), dtype=object)
