@@ -7,6 +7,8 @@ releases is far smaller than with independent noise.
 `BandedToeplitz`, `SquareRoot`, `BufferedToeplitz`, `Tree`, `BandedMatrix`
     Strategies (`Strategy`): their `sensitivity` is certified, `rms_error` and `max_error` compare them, `event` is what
     a stream costs.
+`NoiseStream`
+    Releases one vector a step with such noise, each number rounded exactly.
 """
 
 from ferrodp.correlated.strategies import (
@@ -17,5 +19,6 @@ from ferrodp.correlated.strategies import (
     Strategy,
     Tree,
 )
+from ferrodp.correlated.streams import NoiseStream
 
-__all__ = ["BandedMatrix", "BandedToeplitz", "BufferedToeplitz", "SquareRoot", "Strategy", "Tree"]
+__all__ = ["BandedMatrix", "BandedToeplitz", "BufferedToeplitz", "NoiseStream", "SquareRoot", "Strategy", "Tree"]
