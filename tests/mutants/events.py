@@ -1,6 +1,7 @@
 """Defects of events and accountants that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 KILLERS = {
+    "merged shifts": "pytest tests/accounting/solve/test_merged_shifts.py",
     "events": "pytest tests/events/test_events.py tests/events/test_event_parameters.py",
     "simple events": "pytest tests/events/test_simple_events.py",
     "accountants": "pytest tests/accounting/accountants/test_accountant.py",
@@ -25,6 +26,13 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "shifts above the first of a cell are merged into it",
+        "shifts-merged-downward",
+        "upper[-1] = shift",
+        "upper[-1] = upper[-1]",
+        "merged shifts",
+    ),
     (
         "a truncated sample takes any text for a relation, and bounds another one",
         "truncated-sample-takes-any-relation",

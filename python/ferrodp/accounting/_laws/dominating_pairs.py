@@ -10,8 +10,9 @@ direction is composed by itself: the worse one for a single step need not be the
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -48,6 +49,9 @@ Spec: TypeAlias = tuple[Any, ...]
 NOT_ONE_WORST = Unsupported("no one of the groups' events has a pair of laws that dominates all others")
 _LARGEST_SCALE = 2.0**46  # the integers within 40 scales are floats
 _WHOLE = 2.0**53  # shifts of integers are counted in floats
+MOST_SHIFTS = 512
+"""Of a mixture of Gaussians; more are merged into about `MERGED_SHIFTS`."""
+MERGED_SHIFTS = 256
 
 
 class EventPairs(NamedTuple):
@@ -57,11 +61,27 @@ class EventPairs(NamedTuple):
     add: Spec
     is_exact: bool
     """Whether some neighbors attain them: then their lower bounds are lower bounds for the event."""
+    below: tuple[Spec, Spec] | None = None
+    """Pairs of neighbors that the event dominates, one for each direction, where those above are not attained: lower
+    bounds of their compositions are lower bounds for the event's."""
 
     @property
     def specs(self) -> list[Spec]:
         """The different ones."""
         return [self.remove] if self.add == self.remove else [self.remove, self.add]
+
+    @property
+    def lower(self) -> EventPairs | None:
+        """The pairs that give lower bounds, or None where there are none."""
+        if self.is_exact or self.below is None:
+            return self if self.is_exact else None
+        return EventPairs(*self.below, is_exact=True)
+
+
+def lower_parts(parts: Sequence[tuple[EventPairs, int]]) -> list[tuple[EventPairs, int]] | None:
+    """Return the pairs that give lower bounds, of all parts, or None where one has none."""
+    found = [(pairs.lower, count) for pairs, count in parts if count]
+    return None if any(pairs is None for pairs, _ in found) else found  # type: ignore[return-value]  # none is None
 
 
 def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
@@ -173,11 +193,65 @@ def _exponential(event: ExponentialMechanismEvent, relation: NeighboringRelation
 def _mixture(event: MixtureOfGaussiansEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
     if relation is NeighboringRelation.REPLACE_ONE:
         return Unsupported("it says what a record adds to a result without it")
-    return _directed(_mixture_spec(event))
+    return _of_mixture(event, lambda spec: spec)
 
 
-def _mixture_spec(event: MixtureOfGaussiansEvent) -> Spec:
-    return ("mixture_of_gaussians", event.noise_multiplier, event.shifts, event.probabilities)
+def _of_mixture(event: MixtureOfGaussiansEvent, wrapped: Callable[[Spec], Spec]) -> EventPairs:
+    """Return the pairs of a mixture, or of what is made of it; from below and above where it has many shifts."""
+
+    def spec(shifts: Sequence[float], probabilities: Sequence[float]) -> Spec:
+        return wrapped(("mixture_of_gaussians", event.noise_multiplier, tuple(shifts), tuple(probabilities)))
+
+    merged = merged_shifts(event.shifts, event.probabilities)
+    if merged is None:
+        return _directed(spec(event.shifts, event.probabilities))
+    lower, upper, probabilities = merged
+    above, below = spec(upper, probabilities), spec(lower, probabilities)
+    return EventPairs(above, ("reversed", above), is_exact=False, below=(below, ("reversed", below)))
+
+
+def merged_shifts(
+    shifts: Sequence[float], probabilities: Sequence[float]
+) -> tuple[list[float], list[float], list[float]] | None:
+    """Return fewer shifts, no larger and no smaller than those given, and their probabilities; None for few of them.
+
+    Neighboring shifts are merged into one, which is the least of them in the first answer, the largest in the second:
+    random shifts with S ≤ S′ ≤ S″. In units of the noise, P of a mixture has the density E e^{Sx − S²/2} with respect
+    to Q = N(0, 1), which rises with x as S ≥ 0. So the best tests of P against Q, in both directions, are half-lines
+    (Neyman, Pearson), and the power of {x ≥ c} under P is E Φ(S − c), which rises with S: at every level, so at every
+    ε, the pair of S lies below that of S′ and that of S″ above it, in both directions. A part that does not move stays
+    so: Poisson samples of mixtures are mixtures.
+
+    The cells have equal shares of Σ gap·probability^{1/8}: all but rare shifts are told apart alike, and rare ones
+    nearly as well as others, as they decide at small δ. Probabilities are sums rounded once, by less than what the
+    native pair allows for the rounding of as many.
+    """
+    by_shift: dict[float, list[float]] = {}
+    for shift, probability in zip(shifts, probabilities, strict=True):
+        if probability > 0.0:
+            by_shift.setdefault(shift, []).append(probability)
+    if len(by_shift) <= MOST_SHIFTS:
+        return None
+    ordered = sorted(by_shift)
+    weights = [math.fsum(by_shift[shift]) for shift in ordered]
+    heavier = [max(pair) for pair in itertools.pairwise(weights)]
+    gaps = [high - low for low, high in itertools.pairwise(ordered)]
+    sizes = [gap * weight**0.125 for gap, weight in zip(gaps, heavier, strict=True)]
+    share = math.fsum(sizes) / MERGED_SHIFTS
+    lower, upper, merged = [ordered[0]], [ordered[0]], [[weights[0]]]
+    size = math.inf if ordered[0] == 0.0 else 0.0  # what does not move is merged with nothing
+    for shift, weight, gap in zip(ordered[1:], weights[1:], sizes, strict=True):
+        size += gap
+        if size > share:
+            lower.append(shift)
+            upper.append(shift)
+            merged.append([weight])
+            size = 0.0
+        else:
+            # mutant: shifts-merged-downward
+            upper[-1] = shift
+            merged[-1].append(weight)
+    return lower, upper, [math.fsum(each) for each in merged]
 
 
 def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
@@ -187,7 +261,7 @@ def _poisson(event: PoissonSampledEvent, relation: NeighboringRelation) -> Event
     if relation is NeighboringRelation.REPLACE_ONE:
         return _poisson_replaced(event)
     if isinstance(inner, MixtureOfGaussiansEvent):
-        return _directed(("poisson_sampled", q, _mixture_spec(inner)))
+        return _of_mixture(inner, lambda spec: ("poisson_sampled", q, spec))
     if relation is NeighboringRelation.REPLACE_SPECIAL and not isinstance(inner, _ADDITIVE):
         return _replaced_at_best(q, pairs_of(inner, relation))  # the null record may show that it is there
     if isinstance(inner, (EpsilonDeltaEvent, ExponentialMechanismEvent)):

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval
 from ferrodp._numerics.rounding import sqrt_down, sqrt_up
-from ferrodp.accounting._laws.dominating_pairs import EventPairs, pairs_of
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, lower_parts, pairs_of
 from ferrodp.accounting._solve import contour as _contour
 from ferrodp.accounting._solve import questions, solver
 from ferrodp.accounting._solve.answers import TOLERANCE
-from ferrodp.accounting._solve.methods import LOG2_MAX_NODES, squared_mu
+from ferrodp.accounting._solve.methods import LOG2_MAX_NODES, directions_of, squared_mu
 from ferrodp.accounting._solve.questions import MAX_WORK, SMALLEST_DELTA, Events, Quantity
 from ferrodp.accounting._types import Unsupported
 from ferrodp.events import GaussianEvent, NeighboringRelation
@@ -111,13 +111,14 @@ def _shared(
     pairs = questions.paired(happened, relation)
     lower, upper = _by_pairs(quantity, points, pairs, work)
     is_wide = _is_wide(lower, upper)
-    return (lower if all(each.is_exact for each, _ in pairs) else np.zeros_like(lower)), upper, is_wide
+    if not all(each.is_exact for each, _ in pairs):
+        below = lower_parts(pairs)
+        lower = np.zeros_like(lower) if below is None else _by_pairs(quantity, points, below, work)[0]
+    return np.minimum(lower, upper), upper, is_wide
 
 
 def _by_pairs(quantity: Quantity, points: Array, pairs: Sequence[tuple[EventPairs, int]], work: float) -> Pair:
-    remove = [(each.remove, count) for each, count in pairs]
-    add = [(each.add, count) for each, count in pairs]
-    directions = [remove] if remove == add else [remove, add]
+    directions = directions_of(pairs)
     if sum(count for _, count in pairs) == 1:
         specs = [spec for [(spec, _)] in directions]
         ask = _native.pair_epsilon if quantity == "epsilon" else _native.pair_delta

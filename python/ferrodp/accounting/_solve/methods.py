@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, point
 from ferrodp.accounting._laws import gaussian_curve
-from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, lower_parts
 from ferrodp.accounting._solve import contour as _contour
 from ferrodp.accounting._solve.answers import TOLERANCE, CertifiedAnswer
 from ferrodp.accounting._solve.questions import (
@@ -159,17 +159,32 @@ def solve_parts(
     work: float = MAX_WORK,
 ) -> CertifiedAnswer:
     """Return the answer for pairs and counts, of which some are positive and none too large."""
+    found = _of_pairs(quantity, at, parts, interval, work)
+    if all(pairs.is_exact for pairs, _ in parts):
+        return found
+    below = lower_parts(parts)
+    lower = 0.0 if below is None else _of_pairs(quantity, at, below, interval, work).bounds.lower
+    upper = found.bounds.upper
+    return replace(found, bounds=Bounds(min(lower, upper), upper), of_pairs=found.bounds)
+
+
+def _of_pairs(
+    quantity: Quantity, at: float, parts: Sequence[tuple[EventPairs, int]], interval: float | None, work: float
+) -> CertifiedAnswer:
+    """Return the answer for the pairs themselves, attained or not."""
+    directions = directions_of(parts)
+    if quantity == "epsilon" and at == 0.0:
+        return _pure(directions)
+    if interval is None and is_one_step(parts):
+        return _one_step(quantity, at, directions)
+    return grid(quantity, at, directions, interval, work)
+
+
+def directions_of(parts: Sequence[tuple[EventPairs, int]]) -> Directions:
+    """Return the pairs and counts of both directions, or of one that stands for both."""
     remove = [(pairs.remove, count) for pairs, count in parts]
     add = [(pairs.add, count) for pairs, count in parts]
-    directions = [remove] if remove == add else [remove, add]
-    if quantity == "epsilon" and at == 0.0:
-        found = _pure(directions)
-    elif interval is None and is_one_step(parts):
-        found = _one_step(quantity, at, directions)
-    else:
-        found = grid(quantity, at, directions, interval, work)
-    is_exact = all(pairs.is_exact for pairs, _ in parts)
-    return found if is_exact else replace(found, bounds=Bounds(0.0, found.bounds.upper), of_pairs=found.bounds)
+    return [remove] if remove == add else [remove, add]
 
 
 def _pure(directions: Directions) -> CertifiedAnswer:

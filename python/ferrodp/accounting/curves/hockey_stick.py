@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds, first_float
 from ferrodp._validate import Real
-from ferrodp.accounting._laws.dominating_pairs import Spec, pairs_of
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.accounting.curves import gaussian, laplace
 from ferrodp.errors import CalibrationError, InvalidType, UnsupportedEventError
@@ -87,7 +87,7 @@ def hockey_stick_delta(
         return gaussian.gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=step.event.noise_multiplier)
     if isinstance(step.event, LaplaceEvent):
         return laplace.laplace_delta_bounds(epsilon=epsilon, noise_multiplier=step.event.noise_multiplier)
-    return step.bounds(_native.pair_delta(step.pairs, epsilon))
+    return step.bounds(_native.pair_delta, epsilon)
 
 
 def hockey_stick_epsilon(
@@ -134,7 +134,7 @@ def hockey_stick_epsilon(
         return gaussian.gaussian_epsilon_bounds(delta=target, noise_multiplier=step.event.noise_multiplier)
     if isinstance(step.event, LaplaceEvent):
         return laplace.laplace_epsilon_bounds(delta=target, noise_multiplier=step.event.noise_multiplier)
-    return step.bounds(_native.pair_epsilon(step.pairs, target))
+    return step.bounds(_native.pair_epsilon, target)
 
 
 def single_step_noise(
@@ -281,12 +281,15 @@ class _Step(NamedTuple):
     event: PrivacyEvent
     pairs: list[Spec]
     """Those for the directions asked for."""
-    is_exact: bool
-    """Whether some datasets attain the pairs."""
+    below: list[Spec]
+    """Those that it dominates; the same where some datasets attain the pairs."""
 
-    def bounds(self, found: tuple[float, float]) -> Bounds:
+    def bounds(self, ask: Callable[[list[Spec], float], tuple[float, float]], at: float) -> Bounds:
         """Return the bounds for the pairs as bounds for the step."""
-        return Bounds(found[0] if self.is_exact else 0.0, found[1])
+        lower, upper = ask(self.pairs, at)
+        if self.below != self.pairs:
+            lower = ask(self.below, at)[0] if self.below else 0.0
+        return Bounds(min(lower, upper), upper)
 
 
 def _step(event: PrivacyEvent, relation: NeighboringRelation, direction: Direction | None) -> _Step | None:
@@ -306,5 +309,10 @@ def _step(event: PrivacyEvent, relation: NeighboringRelation, direction: Directi
         way_out = f"; it has one under {' and '.join(others)}" if others else ""
         raise UnsupportedEventError(f"no curve of {type(event).__name__} under {relation.name}: {pairs}{way_out}")
     check_direction(direction)
-    chosen = {None: pairs.specs, "remove": [pairs.remove], "add": [pairs.add]}
-    return _Step(event, chosen[direction], pairs.is_exact)
+
+    def chosen(pairs: EventPairs | None) -> list[Spec]:
+        if pairs is None:
+            return []
+        return {None: pairs.specs, "remove": [pairs.remove], "add": [pairs.add]}[direction]
+
+    return _Step(event, chosen(pairs), chosen(pairs.lower))
