@@ -71,8 +71,8 @@ def lower(value: float, digits: int = _DIGITS) -> Bound:
 def brief(value: Value) -> str:
     """Write a value as sentences and lists do: three digits, a bound in its own direction.
 
-    >>> brief(88.8889), brief(12345.6), brief(0.00012), brief(upper(1.65622)), brief(lower(0.99999)), brief(1797)
-    ('88.9', '12346', '0.00012', '1.66', '0.999', '1797')
+    >>> brief(88.8889), brief(12345.6), brief(0.00012), brief(upper(1.65622)), brief(lower(0.99999)), brief(upper(12345.6))
+    ('88.9', '12346', '0.00012', '1.66', '0.999', '12346')
     """
     if isinstance(value, Bound):
         return value.brief
@@ -85,7 +85,8 @@ def brief(value: Value) -> str:
 
 def _bound(value: float, digits: int, rounding: str) -> Bound:
     found = Bound(_directed(value, digits, rounding))
-    found.brief = _directed(value, min(digits, _BRIEF), rounding)
+    whole = math.floor(math.log10(value)) + 1 if 1.0 <= value < 1e7 else 0  # digits before the point are all written
+    found.brief = _directed(value, min(digits, max(_BRIEF, whole)), rounding)
     return found
 
 

@@ -25,7 +25,7 @@ COLORS = 255
 
 def readme_picture(page: Page, address: str) -> bytes:
     """Return a lesson as PNG, with few colors so that it is small."""
-    page.set_viewport_size({"width": 1440, "height": 1130})
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(address + SHOWN)
     settled(page)
     page.evaluate("document.activeElement.blur()")
@@ -49,7 +49,6 @@ def pictures(page: Page, address: str, folder: Path, paths: list[str]) -> None:
                 name = path.strip("/").replace("/", "-")
                 page.screenshot(path=folder / f"{name}-{width}-{theme}.png", full_page=True)
                 if path == "/playground":
-                    page.get_by_role("button", name="Train", exact=True).click()
                     page.wait_for_selector('section.figure[data-state="ended"]', timeout=120_000)
                     page.screenshot(path=folder / f"{name}-trained-{width}-{theme}.png", full_page=True)
 
