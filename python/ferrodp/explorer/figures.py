@@ -71,8 +71,8 @@ def lower(value: float, digits: int = _DIGITS) -> Bound:
 def brief(value: Value) -> str:
     """Write a value as sentences and lists do: three digits, a bound in its own direction.
 
-    >>> brief(88.8889), brief(12345.6), brief(0.00012), brief(upper(1.65622)), brief(lower(0.99999)), brief(upper(12345.6))
-    ('88.9', '12346', '0.00012', '1.66', '0.999', '12346')
+    >>> brief(88.8889), brief(12345.6), brief(0.00012), brief(upper(1.65622)), brief(lower(0.99999)), brief(upper(1e4))
+    ('88.9', '12346', '0.00012', '1.66', '0.999', '10000')
     """
     if isinstance(value, Bound):
         return value.brief
