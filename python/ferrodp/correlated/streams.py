@@ -160,8 +160,7 @@ class NoiseStream:
     the keys of all steps, with as many digits as decide.
 
     The state is one key, and buffers that follow from it. It cannot be copied, pickled or used in a forked child, where
-    its noise would serve twice; a process that ends takes the stream with it. `ferrodp.CounterStream` keeps streams in
-    files.
+    its noise would serve twice; a process that ends takes the stream with it.
 
     References
     ----------
