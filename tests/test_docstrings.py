@@ -110,7 +110,7 @@ def _members(cls):
             if key.startswith("_") or key in seen:
                 continue
             seen.add(key)
-            is_part = base.__name__.startswith("_") or base.__module__.endswith("._reader")
+            is_part = base.__name__.startswith("_") or (base in cls.__bases__ and base.__module__.endswith("._reader"))
             if base is not cls and not is_part:
                 continue  # documented where it is defined
             if isinstance(member, (classmethod, staticmethod)):

@@ -2,7 +2,7 @@
 
 Whether an array is accepted depends on its type, dtype, shape and layout, never on an element. The result is a
 C-contiguous, aligned, native-endian base `numpy.ndarray`: the caller's own memory where it already is one, otherwise a
-private copy of the same shape. Rows of clipped sums are read where they lie, in any order of memory and bytes
+private copy of the same shape. Rows of clipped sums are read in place, in any order of memory and bytes
 (`as_rows`). Types that carry information besides their elements are refused, because masks, indexes, units, gradients
 and nulls would be dropped.
 """
@@ -125,7 +125,7 @@ def row_form(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], str, bool] | None:
 def add_rows(total: _native.GridSum, arrays: list[npt.NDArray[Any]], count: int, threads: int | None) -> None:
     """Add `count` rows to a native sum.
 
-    Arrays of 16 bits, of two dtypes, in the other byte order or not aligned go as their bits, and are brought block by
+    Arrays of 16 bits, of two dtypes, in the other byte order or not aligned go as their bits, and are copied block by
     block to where they can be read.
     """
     dtype = arrays[0].dtype

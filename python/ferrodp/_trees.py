@@ -105,7 +105,7 @@ def float_array(path: Path, value: object) -> npt.NDArray[Any]:
 
 
 def row_array(path: Path, value: object) -> npt.NDArray[Any]:
-    """Return a leaf as an array that rows can be read from where they lie."""
+    """Return a leaf as an array that rows can be read from in place."""
     if type(value) is np.ndarray and _arrays.row_form(value.dtype) is not None:
         return value
     return _arrays.as_rows(value, where(path))

@@ -175,7 +175,7 @@ def clip_and_sum(
     Parameters
     ----------
     matrix : (n, d) ndarray of float32, float64, float16 or bfloat16
-        One row for each unit of privacy. Read where it lies, in any memory layout, and never written to. Numbers of 16
+        One row for each unit of privacy. Read in place, in any memory layout, and never written to. Numbers of 16
         bits count as the numbers of float32 that they are.
     clip_norm : float
         As for `clip_by_global_norm`.
@@ -192,7 +192,7 @@ def clip_and_sum(
     Raises
     ------
     InvalidArray, InvalidArrayType
-        If the matrix is not accepted, or another thread changed it meanwhile such that a row's norm is not certain.
+        If the matrix is not accepted, or another thread changed it during the call and a row's norm is not certain.
     InvalidParameter, InvalidType
         If another argument is out of its domain.
 

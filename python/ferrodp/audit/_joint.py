@@ -33,7 +33,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 _NODES = 1024
 REACH = 1e-9
-"""Tails that scores reach to, unless less is asked for: beyond, the score of the last node serves, or none."""
+"""Tails that scores reach to, unless less is requested: beyond, the score of the last node serves, or none."""
 _LEAST = 1e-3
 """The smallest tail that has a score, as a share of the reach."""
 _LEVELS = 1e-4

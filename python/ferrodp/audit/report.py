@@ -39,7 +39,7 @@ class AuditReport:
     epsilon_lower_bound_999 : float
         The same with confidence 99.9 %.
     violation : bool
-        Whether the claim is contradicted with the confidence that was asked for.
+        Whether the claim is contradicted with the confidence that was requested.
     power : float
         About the least true ε that so many draws could have shown to be a violation, with probability 90 %; see
         `smallest_violation`.

@@ -1,7 +1,7 @@
 """Group commit: requests that arrive while a transaction is being written are written together in the next one.
 
 Making a commit durable takes far longer than a reservation. A thread that finds no leader leads: it takes the queue,
-writes for all who wait, and wakes the first that arrived meanwhile. No request is acknowledged before its commit is on
+writes for all who wait, and wakes the first that arrived in between. No request is acknowledged before its commit is on
 the disk. There is no background thread, so nothing is lost in a fork and nothing runs at exit.
 
 A thread may be interrupted (Ctrl-C) anywhere. So leadership is only a hint, dropped after a moment without news; what
@@ -70,7 +70,7 @@ class GroupCommit:
         Raises
         ------
         LedgerError
-            If the outcome is unknown: what was asked for may have happened.
+            If the outcome is unknown: what was requested may have happened.
         """
         request = _Request(work, key, ticket)
         try:

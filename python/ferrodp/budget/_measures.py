@@ -332,7 +332,7 @@ def _pricing(terms: Terms) -> Any:
 
 
 _last_price: tuple[Terms | None, PrivacyEvent | None, Amounts] = None, None, ()
-"""The last price that was asked for: most events are charged many times, and to hash one takes longer than this."""
+"""The last price that was requested: most events are charged many times, and to hash one takes longer than this."""
 
 
 @functools.lru_cache(maxsize=16384)
@@ -347,7 +347,7 @@ def _costs(terms: Terms, event: PrivacyEvent) -> Amounts:
 def refusal(
     where: str, terms: Terms, spent: Amounts, caps: Amounts, event: PrivacyEvent, *, costs: Amounts, count: int = 1
 ) -> str:
-    """Return why `count` releases do not fit. What is charged and asked for is rounded up, what is allowed down."""
+    """Return why `count` releases do not fit. What is charged and requested is rounded up, what is allowed down."""
     exact = Fraction(spent[0], UNITS["pure"]) if terms.measure == "pure" else None
     used, delta = exact or terms.epsilon_of(spent, caps), f"{float(terms.delta):.6g}"
     # mutant: refusal-rounds-what-is-charged-down

@@ -289,7 +289,7 @@ class LedgerReader:
     def export(self) -> Iterator[str]:
         """Yield the log as JSON lines: a header, then the text of each record, as it was hashed, and its hash.
 
-        The lines are read as they are asked for, up to the last record at the beginning. Writers do not wait.
+        The lines are read as they are requested, up to the last record at the beginning. Writers do not wait.
 
         Yields
         ------

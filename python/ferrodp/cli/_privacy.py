@@ -108,7 +108,7 @@ def computed(
     args: Args,
     console: Console,
 ) -> list[dict[str, Any]]:
-    """Return one row for each setting, and write them to `--csv` if that was asked for."""
+    """Return one row for each setting, and write them to `--csv` if that was requested."""
 
     def compute() -> list[dict[str, Any]]:
         rows = []

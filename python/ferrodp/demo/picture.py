@@ -92,4 +92,4 @@ def draw(
 
 def check_installed() -> None:
     """Raise ModuleNotFoundError without matplotlib, before anything was trained."""
-    import matplotlib  # noqa: F401  # asked for, not used
+    import matplotlib  # noqa: F401  # requested, not used

@@ -29,7 +29,7 @@ _LARGEST = 2**62
 """Integers are cut to this, which moves no two values apart, so that their noise has room."""
 _FLOATS = 2**53
 _ROWS = 2**20
-"""About how many coordinates of a batch are turned to integers at a time."""
+"""About how many coordinates of a batch become integers at a time."""
 
 
 class RoundSum(Protocol):

@@ -87,7 +87,7 @@ class PlacedRound:
         FerroError
             If the round was released.
         BudgetExceeded, TicketError, EntropyError
-            If the ledger refuses meanwhile, or the operating system gives no key.
+            If the ledger refuses in between, or the operating system gives no key.
         """
         self._check_open()
         vector = self._run._casting.vector(update)
@@ -107,7 +107,7 @@ class PlacedRound:
         FerroError
             If the round was released, or there are more messages than clients.
         BudgetExceeded, TicketError
-            If the ledger refuses meanwhile.
+            If the ledger refuses in between.
         """
         self._check_open()
         if len(self._messages) >= (self._run.plan.population_size or 0):
@@ -135,7 +135,7 @@ class PlacedRound:
         InvalidParameter, InvalidType, InvalidArray, InvalidArrayType
             If an argument or a message is not accepted.
         BudgetExceeded, TicketError
-            If the ledger refuses meanwhile.
+            If the ledger refuses in between.
         """
         self._check_open()
         population = self._run.plan.population_size

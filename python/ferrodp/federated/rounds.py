@@ -286,7 +286,7 @@ class FederatedRun(Records):
         if run.current is None and self._beyond(expected):
             raise StopIteration
         step = next(run)
-        # Another process with this key may have gone on meanwhile: its rounds are paid for, and left out.
+        # Another process with this key may have gone on in between: its rounds are paid for, and left out.
         if step.number != expected and self._beyond(step.number):
             run.close()
             raise StopIteration

@@ -1,4 +1,4 @@
-"""Clipped sums on a Dask cluster: every partition is summed where it lies, and the driver releases once."""
+"""Clipped sums on a Dask cluster: every partition is summed in place, and the driver releases once."""
 
 from __future__ import annotations
 

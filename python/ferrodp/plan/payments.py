@@ -276,7 +276,7 @@ class Payments:
         ------
         FerroError
             Without a ledger, if another run of this training has released the step in this process; with one, if the
-            run was closed meanwhile.
+            run was closed in between.
         BudgetExceeded, TicketError
             If the ledger refuses, or failed to record the charge before. Nothing was drawn then.
         """

@@ -252,7 +252,7 @@ class PlanStep(Generic[Tree]):
         InvalidParameter, InvalidType
             If the denominator is not accepted, or is needed: the plan knows no batch size. Nothing was drawn.
         BudgetExceeded, TicketError
-            If the ledger refuses meanwhile, as when a scope was frozen. Nothing was drawn.
+            If the ledger refuses in between, as when a scope was frozen. Nothing was drawn.
         EntropyError, InvalidArray
             If no key is to be had, or an array changed while it was added. The step is over, its cost spent.
         """

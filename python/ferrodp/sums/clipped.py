@@ -360,7 +360,7 @@ class ClippedSum(GridSum[Tree]):
     update beyond the bound     scaled down first
     with a stability            every update is scaled first; zeros stay zeros
     NaN or infinity anywhere    the whole update counts as zeros, and in `count`
-    array changed meanwhile     `InvalidArray`; the sum refuses all further use (only if its norm grew)
+    array changed while added   `InvalidArray`; the sum refuses all further use (only if its norm grew)
     2³² updates                 the next one is refused: sums could overflow
     ==========================  ==================================================================
 
@@ -460,7 +460,7 @@ class ClippedSum(GridSum[Tree]):
         ----------
         update : tree of ndarrays
             Structure, shapes and dtype of the template; where that is float32, float16 and bfloat16 as well, whose
-            numbers are numbers of float32. Keys may come in any order. Read where it lies, in any memory layout, and
+            numbers are numbers of float32. Keys may come in any order. Read in place, in any memory layout, and
             never written to.
         minus : tree of ndarrays, optional
             Like `update`, and subtracted from it first, such as the model that a client was sent from the one that it

@@ -50,7 +50,7 @@ class Layout:
         return self._matching(tree, name, front, _trees.float_array, _arrays.FLOATS.__contains__)
 
     def rows(self, tree: object, name: str, front: Shape = ()) -> list[npt.NDArray[Any]]:
-        """Return the arrays of one or many updates where they lie, for `_arrays.add_rows`.
+        """Return the arrays of one or many updates in place, for `_arrays.add_rows`.
 
         Where the template has float32, numbers of 16 bits will do: each is a number of float32.
         """

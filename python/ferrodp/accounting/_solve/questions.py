@@ -29,7 +29,7 @@ Quantity: TypeAlias = Literal["epsilon", "delta"]
 SMALLEST_DELTA = 1e-300
 """Below it the masses that δ is made of would no longer be normal numbers."""
 SMALLEST_CONTOUR_NOISE = 0.1
-"""Noise multiplier below which one contour at most is asked for an answer, and none for an ε of rare samples."""
+"""Noise multiplier below which one contour at most is tried for an answer, and none for an ε of rare samples."""
 MAX_WORK = 2e6
 """Limit on the work of one answer of the grid, in cells of 0.3 µs; none where the interval is given."""
 
@@ -103,7 +103,7 @@ class Question:
     """The width of the grid, where it is given: then no other method is asked."""
     work: float = MAX_WORK
     is_anchor: bool = False
-    """Whether this is asked for the sake of another question, whose answer is no larger."""
+    """Whether this serves another question, whose answer is no larger."""
 
     @property
     def is_pure(self) -> bool:

@@ -59,7 +59,7 @@ class RenyiSum(NamedTuple):
         return _costs.with_failure(Fraction(delta), self.failure) if self.failure else delta
 
     def epsilons(self, deltas: Array) -> Array:
-        """Return the least ε found at many δ, most of them at orders that others have asked for."""
+        """Return the least ε found at many δ, most of them at orders that others have requested."""
         if not self.failure:
             return self._many(deltas, is_delta=False)
         rest = np.array([_costs.without_failure(Fraction(delta), self.failure) for delta in deltas.tolist()])

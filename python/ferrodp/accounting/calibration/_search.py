@@ -32,7 +32,7 @@ class Edge(NamedTuple):
 
 
 _SMALLEST_LOG = -745.0  # ln of a cost that underflows: what root finding sees instead of −∞
-_TOLERANCE = 2e-9  # in ln x: closer is not asked for
+_TOLERANCE = 2e-9  # in ln x: closer is not requested
 _ROUGH_TOLERANCE = 1e-3  # of rough answers
 _FIRST_STEP = 0.05  # in ln x: away from a guess
 _MAX_STEPS = 60

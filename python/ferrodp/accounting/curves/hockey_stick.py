@@ -265,7 +265,7 @@ def check_direction(direction: object) -> None:
 
 
 def sampled_pairs(spec: Spec, probability: object, direction: Direction | None) -> list[Spec]:
-    """Return the pairs, for the directions asked for, of a Poisson sample of a symmetric pair."""
+    """Return the pairs, for the requested directions, of a Poisson sample of a symmetric pair."""
     q = _validate.probability("sampling_probability", probability)
     check_direction(direction)
     if q == 0.0:
@@ -280,7 +280,7 @@ def sampled_pairs(spec: Spec, probability: object, direction: Direction | None) 
 class _Step(NamedTuple):
     event: PrivacyEvent
     pairs: list[Spec]
-    """Those for the directions asked for."""
+    """Those for the requested directions."""
     below: list[Spec]
     """Those that it dominates; the same where some datasets attain the pairs."""
 

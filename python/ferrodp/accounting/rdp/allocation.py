@@ -132,7 +132,7 @@ def steps_of(num_steps: int, num_selected: int) -> tuple[int, int]:
 
 
 def directions_of(direction: Direction | Literal["both"]) -> tuple[Direction, ...]:
-    """Return the directions that are asked for."""
+    """Return the directions that are requested."""
     if direction not in _DIRECTIONS:
         raise _validate.out_of_domain("direction", "'both', 'remove' or 'add'", direction)
     return _DIRECTIONS[direction]

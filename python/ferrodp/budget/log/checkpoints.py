@@ -90,7 +90,7 @@ def _is_due(replay: Replay) -> bool:
 
 
 def write(transaction: Transaction, replay: Replay) -> None:
-    """Write down the state that follows from the records, once those are read that came meanwhile."""
+    """Write down the state that follows from the records, once those are read that came in between."""
     meanwhile = transaction.read_head.sequence - replay.head.sequence
     if transaction.head != transaction.read_head or not 0 <= meanwhile <= _RECORDS_MEANWHILE:
         return

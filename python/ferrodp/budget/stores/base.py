@@ -1,7 +1,7 @@
 """What SQLite and PostgreSQL have in common: the tables of a ledger, and transactions on them.
 
 A transaction reads what it needs once, is told the changes, and writes them together: one UPDATE per scope, in the
-order of their names, that only takes effect if nobody changed the row meanwhile; the tickets; and the records, under
+order of their names, that only takes effect if nobody changed the row in between; the tickets; and the records, under
 numbers that nobody else has used. Both databases admit one writer at a time, so none of these conditions can fail. If
 one does, something else writes to the tables, and nothing is committed.
 """

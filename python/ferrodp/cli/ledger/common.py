@@ -20,7 +20,7 @@ DEFAULT = "FERRODP_LEDGER"
 
 
 def opened(where: str, *, create: bool = False, verify: Any = "new", **settings: Any) -> PrivacyLedger:
-    """Open a ledger, verified: from the last checkpoint on, unless more is asked for."""
+    """Open a ledger, verified: from the last checkpoint on, unless more is requested."""
     return PrivacyLedger.open(where, create=create, verify=verify, **settings)
 
 

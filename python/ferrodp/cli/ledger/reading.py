@@ -119,7 +119,7 @@ def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, a
 
 
 def _room(ledger: PrivacyLedger, name: str, event: PrivacyEvent, *, alone: bool) -> int | None:
-    """Return how often an event fits, or None where it has no price; that is an error if one scope was asked for."""
+    """Return how often an event fits, or None where it has no price; that is an error if one scope was requested."""
     try:
         return ledger.remaining_count(name, event)
     except UnsupportedEventError:

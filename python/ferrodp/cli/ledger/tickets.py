@@ -114,7 +114,7 @@ def cancel(args: Args) -> Report:
             except TicketError:
                 if days is None:
                     raise
-                continue  # it was used or cancelled meanwhile
+                continue  # it was used or cancelled in between
             cancelled.append(each)
         return {"cancelled": cancelled, "reason": args.reason, "head": str(ledger.head)}
 

@@ -34,7 +34,7 @@ class Table(Protocol):
         """Return the columns, or with `empty` columns of the same types without rows, and nothing is read."""
 
     def numbers(self, column: Any) -> Any:
-        """Return a column whose numbers are asked for."""
+        """Return a column whose numbers are requested."""
 
     def labels(self, column: Any, names: tuple[str, ...]) -> Any:
         """Return public names as what the column holds."""

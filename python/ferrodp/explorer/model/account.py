@@ -89,7 +89,7 @@ _POINTS = 24
 _MANY_SAMPLES = 8.0
 """If a record is expected in fewer samples, single points of a privacy loss distribution may take 100 ms."""
 _LEAST_DELTA = 1e-13
-"""Where a privacy curve ends: smaller values take long and are below all that is asked for."""
+"""Where a privacy curve ends: smaller values take long and are below all that is requested."""
 _SPAN = 300.0
 _CELL = """\
 from ferrodp.accounting import *

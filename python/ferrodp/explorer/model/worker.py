@@ -35,7 +35,7 @@ class Commands:
         os._exit(0)  # nobody listens any more
 
     def wait(self) -> bool:
-        """Wait until a step may be taken; return whether it was asked for by itself."""
+        """Wait until a step may be taken; return whether it was requested by itself."""
         with self._changed:
             self._changed.wait_for(lambda: not self.is_paused or self._single)
             if self._single:

@@ -262,7 +262,7 @@ class PrivateStrategy:
         Raises
         ------
         FerroError
-            If the ledger refuses meanwhile. Nothing was drawn then.
+            If the ledger refuses in between. Nothing was drawn then.
         """
         current, run = self._round, self._run
         if current is None or run is None:

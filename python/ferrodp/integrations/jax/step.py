@@ -100,7 +100,7 @@ class JaxStep:
         ----------
         gradients : tree of arrays
             Like the parameters, with one more axis in front: row i of every leaf is the gradient of one unit. On the
-            CPU; float32 arrays are read where they lie, narrower ones become float32.
+            CPU; float32 arrays are read in place, narrower ones become float32.
         mask : (rows,) bool array, optional
             Which rows are real; the others are padding, and dropped.
 

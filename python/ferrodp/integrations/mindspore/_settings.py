@@ -15,7 +15,7 @@ NOISE_DECAYS = ("Time", "Step", "Exp")
 
 
 class UnknownName(InvalidParameter, NameError):  # noqa: N818  # what is wrong, not that it is an error
-    """A mechanism, monitor, optimizer or rule of an unknown name was asked for. Nothing was made."""
+    """A mechanism, monitor, optimizer or rule of an unknown name was requested. Nothing was made."""
 
 
 class DefaultNumber(float):

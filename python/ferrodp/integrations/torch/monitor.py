@@ -30,7 +30,7 @@ class PrivacyMonitor:
     every : int
         Ask for ε after every so many steps; whether the next step would exceed the budget is asked after each.
     report : callable, optional
-        Called with the number of steps and ε whenever ε was asked for; ``print`` is one.
+        Called with the number of steps and ε whenever ε was requested; ``print`` is one.
 
     Attributes
     ----------

@@ -469,7 +469,7 @@ class PrivateLoader:
     Raises
     ------
     FerroError
-        If a batch is asked for before the last one was used.
+        If a batch is requested before the last one was used.
 
     Examples
     --------

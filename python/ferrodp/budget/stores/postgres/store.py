@@ -5,13 +5,13 @@ the server, the role or the database prefer; each reading one sees one moment an
 the server's session between transactions, so poolers in transaction mode may stand in between.
 
 What a lost connection means depends on when it is lost. Before COMMIT is sent, the server can only roll back: nothing
-was charged. After that the outcome is asked for over a new connection. The answer is final, because it is given under
+was charged. After that the outcome is requested over a new connection. The answer is final, because it is given under
 the lock that the lost transaction held until it ended: its record is in the log now, or never will be. It is as durable
 as any other, because the asking transaction itself is committed, after it in the server's log. Only where nobody can be
 asked is the outcome unknown; then it counts as spent.
 
 A server needs PostgreSQL 13 or later, a database in UTF8, and its settings as they are by default: with
-`synchronous_commit`, `fsync` or `full_page_writes` off, asked for anew in every transaction, nothing is charged. With
+`synchronous_commit`, `fsync` or `full_page_writes` off, requested anew in every transaction, nothing is charged. With
 standbys, name them in `synchronous_standby_names`: commits then wait for them, whatever the session prefers. Standbys
 that are not waited for may take over without the last commits; processes that saw a later state refuse such a server,
 and so does a witness.

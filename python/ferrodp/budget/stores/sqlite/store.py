@@ -151,7 +151,7 @@ class SqliteStore(Store):
                 transaction = self._begin(connection, beginning, before)
                 yield transaction
                 transaction.write()
-                self._check_alive()  # not so in a child that was forked meanwhile
+                self._check_alive()  # not so in a child that was forked in between
                 head = transaction.head
                 number = None if head == transaction.read_head else head.sequence
                 # mutant: transactions-not-committed
