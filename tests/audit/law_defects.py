@@ -172,7 +172,12 @@ FOLDERS = (
 
 _ACCURACY = "accuracy: the sensitivity is no larger than what is paid for, and a worse number is chosen"
 _OTHERS = "how one record decides on others: the tests of neighbors look at that, and audits of trainings take arrays"
+_CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 NOT_FOUND: dict[str, str] = {
+    "a sum of compiled code is noised as if steps were independent": _CORRELATED,
+    "noise is not multiplied by the clip norm": _CORRELATED,
+    "the key of a run's noise is not kept": _CORRELATED,
+    "the noise of steps that were left out is drawn for the next ones": _CORRELATED,
     "a candidate among ties is no quantile": _ACCURACY,
     "other values of a column count as its first one": _ACCURACY,
     "missing values of tables fall into a bin": _ACCURACY,

@@ -66,6 +66,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "what the ledger cannot bound is found out in the first round",
     ),
     _COST: (
+        "a round of amplified samples is charged once for all rounds",
+        "correlated noise is charged under samples that no theorem covers",
+        "correlated noise of units that are replaced is charged as if they came",
+        "samples amplify correlated noise of more bands than parts",
+        "the buffers of a strategy are taken for its bands",
+        "the participation in a last round that is not whole is forgotten",
         "a budget may be exceeded in δ",
         "a budget stops after the step that exceeds it",
         "a column's sum is paid for by any sample",
@@ -108,6 +114,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "two local updates are thought to be one clip norm apart",
     ),
     _REFUSAL: (
+        "a run whose noise is lost goes on with another",
+        "the noise of another training is taken",
         "a bit generator is made without a first key",
         "a file counts twice by a hard link",
         "a state with an altered header is read",

@@ -22,8 +22,8 @@ MUTANTS = [
     (
         "the norm of a strategy's columns is rounded down",
         "norm-rounded-down",
-        "(1 + _UNIT) ** (2 * roundings + 2) + _TINY",
-        "(1 - _UNIT) ** (2 * roundings + 2)",
+        "* _hidden(2 * roundings + 2) + _TINY",
+        "/ _hidden(2 * roundings + 2)",
         "strategies",
     ),
     (

@@ -131,16 +131,32 @@ def _buffers_of(free: Doubles) -> tuple[Doubles, Doubles]:
 
 
 class _buffer_loss:  # noqa: N801  # a function with what it keeps
-    """ln of the squared error times the squared sensitivity of buffers."""
+    """ln of the squared error times the squared sensitivity of buffers.
+
+    With one participation both are sums of geometric series: B's first column is α + Σ βⱼ·λⱼᵗ, with α, βⱼ > 0.
+    """
 
     def __init__(self, num_steps: int, participations: int, separation: int, objective: Objective) -> None:
         self.num_steps = num_steps
         count = most_participations(num_steps, participations, separation)
         self.starts = range(0, count * separation, separation)
-        self.weights = _step_weights(num_steps, objective)
+        self.objective = objective
+        self.weights = _step_weights(num_steps, objective) if count > 1 else np.ones(0)
+
+    def _of_one(self, decays: Doubles, weights: Doubles) -> float:
+        rates, parts = prefix_errors.inverse_buffers(decays.tolist(), weights.tolist())
+        factors = parts / (1.0 - rates)
+        rates = np.append(rates, 1.0)
+        factors = np.append(factors, max(1.0 - factors.sum(), 0.0))
+        series = _ramp if self.objective == "rms" else _geometric
+        error = np.outer(factors, factors) * series(np.outer(rates, rates), self.num_steps)
+        sensitivity = np.outer(weights, weights) * _geometric(np.outer(decays, decays), self.num_steps - 1)
+        return math.log(error.sum()) + math.log(1.0 + sensitivity.sum())
 
     def __call__(self, free: Doubles) -> float:
         decays, weights = _buffers_of(free)
+        if len(self.starts) == 1:
+            return self._of_one(decays, weights)
         column = buffered_column(decays, weights, self.num_steps)
         response = prefix_errors.of_buffers(decays.tolist(), weights.tolist(), self.num_steps)
         total = np.zeros(self.num_steps)
@@ -148,6 +164,21 @@ class _buffer_loss:  # noqa: N801  # a function with what it keeps
             total[start:] += column[: self.num_steps - start]
         error, sensitivity = float(self.weights @ (response * response)), float(total @ total)
         return math.log(error) + math.log(sensitivity)
+
+
+def _geometric(ratios: Doubles, count: int) -> Doubles:
+    """Return Σ xᵗ over t < count, for |x| ≤ 1."""
+    rest = np.maximum(1.0 - ratios, 1e-300)
+    found: Doubles = np.where(rest < 1e-14, float(count), (1.0 - ratios**count) / rest)
+    return found
+
+
+def _ramp(ratios: Doubles, count: int) -> Doubles:
+    """Return Σ (1 − t/count)·xᵗ over t < count, for |x| ≤ 1."""
+    rest = np.maximum(1.0 - ratios, 1e-300)
+    whole = (1.0 - ratios * _geometric(ratios, count) / count) / rest
+    found: Doubles = np.where(rest < 1e-14, 0.5 * (count + 1), whole)
+    return found
 
 
 def buffered_column(decays: Doubles, weights: Doubles, num_steps: int) -> Doubles:

@@ -77,7 +77,12 @@ def root_of_squares(values: Doubles, roundings: int) -> float:
     """Return a float that is at least the norm of true values within (1 + 2⁻⁵³)^±roundings of these, all ≥ 0."""
     total = Fraction(math.fsum((values * values).tolist()))
     # mutant: norm-rounded-down
-    return sqrt_up(total * (1 + _UNIT) ** (2 * roundings + 2) + _TINY if total else total)
+    return sqrt_up(total * _hidden(2 * roundings + 2) + _TINY if total else total)
+
+
+def _hidden(roundings: int) -> Fraction:
+    """Return by which factor a true number can exceed what so many roundings made of it: (1 + u)ⁿ ≤ 1/(1 − n·u)."""
+    return 1 / (1 - roundings * _UNIT)
 
 
 def banded(diagonals: Doubles, participations: int, separation: int) -> float:
@@ -166,4 +171,4 @@ def _best(weights: Sequence[float], count: int, separation: int) -> float:
 
 def _root(total: float, roundings: int) -> float:
     exact = Fraction(total)
-    return sqrt_up(exact * (1 + _UNIT) ** roundings + _TINY if exact else exact)
+    return sqrt_up(exact * _hidden(roundings) + _TINY if exact else exact)

@@ -17,7 +17,7 @@ from ferrodp.events import ComposedEvent, NonPrivateEvent, PrivacyEvent
 from ferrodp.federated.placements import Placement
 from ferrodp.federated.records import Records
 from ferrodp.federated.shuffled import public_seed
-from ferrodp.plan import FlatClipping, FullBatch, PrivacyPlan
+from ferrodp.plan import CorrelatedNoise, FlatClipping, FullBatch, PrivacyPlan
 from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import Charge
 from ferrodp.random import NoiseSource
@@ -248,6 +248,11 @@ class PlacedRun(Records):
         # mutant: placed-rounds-amplified-by-sampling
         if not isinstance(plan.sampling, FullBatch) or not isinstance(plan.clipping, FlatClipping):
             raise InvalidParameter("plan must have FullBatch, as who is asked is no secret here, and FlatClipping")
+        if isinstance(plan.noise, CorrelatedNoise):
+            raise InvalidParameter(
+                "plan must have independent noise where clients draw it, such as ConstantNoise, got CorrelatedNoise: "
+                "its steps share one key, which only a server can hold"
+            )
         if plan.neighboring_relation not in placement.relations:
             allowed = " or ".join(each.name for each in placement.relations)
             raise InvalidParameter(f"plan must have the neighboring_relation {allowed} for {type(placement).__name__}")

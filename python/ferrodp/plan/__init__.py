@@ -12,11 +12,14 @@
     How vectors are bounded (`Clipping`).
 `ConstantNoise`, `InverseTimeDecay`, `StepDecay`, `ExponentialDecay`, `CosineDecay`, `PiecewiseNoise`
     The noise multiplier of each step (`NoiseSchedule`).
+`CorrelatedNoise`
+    Noise that cancels over the steps, by a strategy of `ferrodp.correlated`.
 
 What is drawn is what is accounted: none of the four can be configured apart from the others.
 """
 
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
+from ferrodp.plan.correlated import CorrelatedNoise
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import (
     ConstantNoise,
@@ -45,6 +48,7 @@ __all__ = [
     "AutomaticClipping",
     "Clipping",
     "ConstantNoise",
+    "CorrelatedNoise",
     "CosineDecay",
     "CyclicPoisson",
     "ExponentialDecay",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from ferrodp import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
@@ -16,6 +16,8 @@ class Part:
     __slots__ = ()
     kind: ClassVar[str] = ""
     """Its name in JSON."""
+    unsaid: ClassVar[tuple[str, ...]] = ()
+    """Fields that JSON omits where they have their default."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data, which `PrivacyPlan.from_json` reads.
@@ -28,7 +30,14 @@ class Part:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
         plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()}
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        plain = {name: value for name, value in plain.items() if name not in self.unsaid or value != defaults[name]}
         return {"type": self.kind, **plain}
+
+    @classmethod
+    def _of_plain(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the part with these fields."""
+        return cls(**fields)
 
 
 _Part = TypeVar("_Part", bound=Part)
@@ -52,10 +61,9 @@ def part_of(base: type[_Part], name: str, plain: object) -> _Part:
     if found is None:
         raise _validate.out_of_domain(f"{name}'s type", "one of " + ", ".join(sorted(known)), plain.get("type"))
     names = {field.name for field in dataclasses.fields(found)}  # type: ignore[arg-type]
-    if plain.keys() - {"type"} != names:
+    if plain.keys() - {"type"} | set(found.unsaid) != names:
         raise InvalidParameter(f"{name} of type {plain['type']} must have the fields {sorted(names)}")
-    made: _Part = found(**{key: value for key, value in plain.items() if key != "type"})
-    return made
+    return found._of_plain({key: value for key, value in plain.items() if key != "type"})
 
 
 def check_part(base: type[Part], name: str, value: object, examples: str) -> None:

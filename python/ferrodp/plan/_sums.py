@@ -19,6 +19,7 @@ from ferrodp._trees import Branch
 from ferrodp.errors import InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
+from ferrodp.plan.correlated import StepNoise, check_no_block
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
 from ferrodp.sums.clipped import release_flat
@@ -49,6 +50,10 @@ class StepSum(abc.ABC):
     """How many clip norms apart the sums of neighbors can be, for records of releases."""
     marks: npt.NDArray[np.float64] | None = None
     """Of an audit, after the release: the noised coordinates of the canaries, in clip norms."""
+    number = 0
+    """Of the step."""
+    correlated: StepNoise | None = None
+    """What a release draws with, where noise is correlated over steps."""
 
     @abc.abstractmethod
     def add(self, stacked: object) -> None:
@@ -145,6 +150,11 @@ class _OneSum(StepSum):
         options = {"stability": clipping.stability} if isinstance(clipping, AutomaticClipping) else {}
         self._total: ClippedSum[Any] = ClippedSum(layout, clip_norm=self.clip_norm, **options)
 
+    @property
+    def granularity(self) -> float:
+        """Width of the grid that vectors are summed on."""
+        return self._total.granularity
+
     def add(self, stacked: object) -> None:
         self._total.add_many(stacked)
 
@@ -171,6 +181,40 @@ class _OneSum(StepSum):
         if ticket is None:
             pay()
         return self._released(self._total, multiplier, divisor, source, ticket, out)
+
+
+class _CorrelatedSum(_OneSum):
+    """One `ClippedSum`, released with noise of the run's stream."""
+
+    takes_ticket = False
+
+    def __init__(self, clipping: FlatClipping | AutomaticClipping, layout: Layout, noise: StepNoise) -> None:
+        super().__init__(clipping, layout)
+        self.correlated = noise
+
+    def release(
+        self,
+        multiplier: float,
+        divisor: float | None,
+        *,
+        source: NoiseSource,
+        ticket: Ticket | None,
+        pay: Pay,
+        out: Flat | None = None,
+    ) -> Flat:
+        check_no_block(source)
+        self.correlated.advance(self.number)
+        integers = self._total.integers
+        pay()
+        values = self.correlated.noised(integers, divisor)
+        with np.errstate(over="ignore"):
+            released = values.astype(self._total.dtype)
+        most = np.finfo(released.dtype).max
+        np.clip(released, -most, most, out=released)
+        if out is None:
+            return released
+        out[...] = released
+        return out
 
 
 class _GroupSums(StepSum):
@@ -339,7 +383,9 @@ class _AdaptiveSum(StepSum):
         return (1.0 if self._null_units else 0.5) + self._noised_count / expected
 
 
-def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, null_units: bool) -> StepSum:
+def sum_for(
+    clipping: Clipping, layout: Layout, clip_norm: float, null_units: bool, correlated: StepNoise | None = None
+) -> StepSum:
     """Return an empty sum for a step.
 
     Parameters
@@ -352,13 +398,22 @@ def sum_for(clipping: Clipping, layout: Layout, clip_norm: float, null_units: bo
         Of this step; used by adaptive clipping.
     null_units : bool
         Whether neighbors differ by one vector that is replaced by zeros, of which the count of a step must not know.
+    correlated : StepNoise, optional
+        What the release draws with, where noise is correlated over steps.
     """
     if isinstance(clipping, PerGroupClipping):
         return _GroupSums(clipping, layout)
     if isinstance(clipping, AdaptiveClipping):
         return _AdaptiveSum(clipping, layout, clip_norm, null_units)
     assert isinstance(clipping, (FlatClipping, AutomaticClipping))
+    if correlated is not None:
+        return _CorrelatedSum(clipping, layout, correlated)
     return _OneSum(clipping, layout)
+
+
+def grid_of(clipping: FlatClipping | AutomaticClipping, layout: Layout) -> float:
+    """Return the width of the grid that a step's vectors are summed on."""
+    return _OneSum(clipping, layout).granularity
 
 
 def check_multipliers(clipping: Clipping, least: float, most: float) -> None:

@@ -119,7 +119,7 @@ class ConstantNoise(NoiseSchedule):
         return self.noise_multiplier
 
     def _scaled(self, factor: float) -> Self:
-        return type(self)(_times(self.noise_multiplier, factor))
+        return type(self)(times(self.noise_multiplier, factor))
 
     def _constant_from(self, num_steps: int) -> int | None:
         return 0
@@ -150,8 +150,8 @@ class _Decay(NoiseSchedule, abc.ABC):
         return value
 
     def _scaled(self, factor: float) -> Self:
-        floor = _times(self.floor, factor) if self.floor else 0.0
-        return dataclasses.replace(self, initial=_times(self.initial, factor), floor=floor)  # type: ignore[type-var]
+        floor = times(self.floor, factor) if self.floor else 0.0
+        return dataclasses.replace(self, initial=times(self.initial, factor), floor=floor)  # type: ignore[type-var]
 
     def _constant_from(self, num_steps: int) -> int | None:
         if self._share(1) == 1.0 and self._share(2**40) == 1.0:
@@ -329,8 +329,8 @@ class CosineDecay(NoiseSchedule):
         return max(self.final + (self.initial - self.final) * share, min(self.initial, self.final), self.floor)
 
     def _scaled(self, factor: float) -> Self:
-        floor = _times(self.floor, factor) if self.floor else 0.0
-        return type(self)(_times(self.initial, factor), _times(self.final, factor), floor)
+        floor = times(self.floor, factor) if self.floor else 0.0
+        return type(self)(times(self.initial, factor), times(self.final, factor), floor)
 
     def _constant_from(self, num_steps: int) -> int | None:
         return max(num_steps - 1, 0)
@@ -385,14 +385,14 @@ class PiecewiseNoise(NoiseSchedule):
         return max(self.multipliers[sum(step >= boundary for boundary in self.boundaries)], self.floor)
 
     def _scaled(self, factor: float) -> Self:
-        floor = _times(self.floor, factor) if self.floor else 0.0
-        return type(self)(tuple(_times(each, factor) for each in self.multipliers), self.boundaries, floor)
+        floor = times(self.floor, factor) if self.floor else 0.0
+        return type(self)(tuple(times(each, factor) for each in self.multipliers), self.boundaries, floor)
 
     def _constant_from(self, num_steps: int) -> int | None:
         return self.boundaries[-1] if self.boundaries else 0
 
 
-def _times(value: float, factor: float) -> float:
+def times(value: float, factor: float) -> float:
     """Return the product, in the range of floats; which way it rounds is equal, as the cost is stated from it."""
     product = value * factor
     if not 0.0 < product < math.inf:

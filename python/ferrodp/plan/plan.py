@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
@@ -27,6 +28,9 @@ from ferrodp.events.base import check_relation, settle
 from ferrodp.plan._record import check_part, part_of
 from ferrodp.plan._sums import admitted_factors, check_multipliers
 from ferrodp.plan.clipping import AdaptiveClipping, Clipping
+from ferrodp.plan.correlated import CorrelatedNoise
+from ferrodp.plan.correlated import charges as correlated_charges
+from ferrodp.plan.correlated import check as check_correlated
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import NoiseSchedule
 from ferrodp.plan.run import PlanRun
@@ -50,6 +54,7 @@ class StartOptions(TypedDict, total=False):
     plan_delta: Real | None
     source: NoiseSource | None
     audit_canaries: int
+    noise_file: str | os.PathLike[str] | None
 
 
 _FORMAT = "ferrodp.plan"
@@ -164,6 +169,8 @@ class PrivacyPlan:
             raise InvalidParameter(f"records_per_group must be 1 for {kind}; groups are formed in Poisson samples")
         if isinstance(self.clipping, AdaptiveClipping) and self.expected_batch_size is None:
             raise InvalidParameter("population_size must be given for AdaptiveClipping, which divides by a batch size")
+        if isinstance(self.noise, CorrelatedNoise):
+            check_correlated(self.noise, self)
         multipliers = self.noise_multipliers
         check_multipliers(self.clipping, min(multipliers), max(multipliers))
         PldAccountant(neighboring_relation=self.neighboring_relation).compose(self.event, 0)
@@ -209,7 +216,7 @@ class PrivacyPlan:
         Parameters
         ----------
         step : int
-            How many steps were run; ≥ 0. Beyond `num_steps` the schedule goes on.
+            How many steps were run; ≥ 0. Beyond `num_steps` the schedule goes on, but for `CorrelatedNoise`.
 
         Returns
         -------
@@ -293,7 +300,8 @@ class PrivacyPlan:
     def max_steps(self, *, epsilon: Real, delta: Real, accountant: AccountantChoice = "pld") -> int:
         """Return the last number of steps that is proven to keep (ε, δ); one more is not.
 
-        Changes nothing, and does not ask what was spent before. Beyond `num_steps` the schedule goes on.
+        Changes nothing, and does not ask what was spent before. Beyond `num_steps` the schedule goes on, but for
+        `CorrelatedNoise`, which ends there.
 
         Parameters
         ----------
@@ -314,15 +322,17 @@ class PrivacyPlan:
         """
         target = _validate.positive("epsilon", epsilon, toward="down")
         checked = _validate.delta(delta)
-        if self._spent(self.num_steps, accountant).epsilon(checked) <= target:
+        ends = isinstance(self.noise, CorrelatedNoise)
+        most = self.num_steps if ends else _MOST_STEPS
+        if not ends and self._spent(self.num_steps, accountant).epsilon(checked) <= target:
             found = self._beyond(target, checked, accountant)
             if found is not None:
                 return found
         low, high = 0, self.num_steps
         while self._kept(high, target, checked, accountant):
-            if high >= _MOST_STEPS:
-                return _MOST_STEPS
-            low, high = high, min(2 * high, _MOST_STEPS)
+            if high >= most:
+                return most
+            low, high = high, min(2 * high, most)
         while high - low > 1:
             middle = (low + high) // 2
             kept = self._kept(middle, target, checked, accountant)
@@ -441,6 +451,7 @@ class PrivacyPlan:
         plan_delta: Real | None = None,
         source: NoiseSource | None = None,
         audit_canaries: int = 0,
+        noise_file: str | os.PathLike[str] | None = None,
     ) -> PlanRun[Any]:
         """Return a run of the plan, to be iterated over: one step after the other, each paid for before it begins.
 
@@ -472,6 +483,11 @@ class PrivacyPlan:
         audit_canaries : int
             How many canaries tell what the run shows of units, such as 1000, or 0 for none: see `PlanRun.audit`. Each
             is one more coordinate of the sums, and changes neither the model nor the guarantee.
+        noise_file : path, optional
+            With `CorrelatedNoise`: keeps the secret key of its noise, for a training that is started again under its
+            `key`, where it has to be given. Made before the first step, readable by its owner alone, and opened
+            thereafter. Whoever has it, or a saved state, can take the noise away: keep it like the data, and delete it
+            when the training has ended.
 
         Returns
         -------
@@ -523,6 +539,7 @@ class PrivacyPlan:
             plan_delta=plan_delta,
             source=source,
             audit_canaries=audit_canaries,
+            noise_file=noise_file,
         )
 
     # as data
@@ -705,6 +722,8 @@ class PrivacyPlan:
     def _notes(self, delta: float, choice: AccountantChoice) -> tuple[str, ...]:
         """Return what makes the plan dearer than it need be, each with a number."""
         notes = []
+        if isinstance(self.noise, CorrelatedNoise):
+            return ()
         if isinstance(self.sampling, GivenOrder) and self.population_size is not None:
             chance = min(self.sampling.batch_size / self.population_size, 1.0)
             other = dataclasses.replace(self, sampling=PoissonSampling(chance)).epsilon(delta, accountant=choice)
@@ -747,6 +766,8 @@ def _charges(plan: PrivacyPlan, num_steps: int) -> Sequence[Charge]:
     distance = 0.5 if plan.records_per_group == 1 else 1.0
     end = plan.noise._constant_from(plan.num_steps)
     terms = Terms(plan.population_size, plan.neighboring_relation, distance, noise, multiplier, end)
+    if isinstance(plan.noise, CorrelatedNoise):
+        return correlated_charges(plan.noise, plan, terms, num_steps)
     return plan.sampling._charges(terms, num_steps)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 import warnings
@@ -19,8 +20,10 @@ from ferrodp.audit.canaries import LEAST_CANARIES, CanaryMethod
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.plan._canaries import Canaries
-from ferrodp.plan._sums import StepSum, sum_for
-from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan._noise_file import key_in
+from ferrodp.plan._sums import StepSum, grid_of, sum_for
+from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, FlatClipping
+from ferrodp.plan.correlated import CorrelatedNoise, StepNoise, check_no_block
 from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
 from ferrodp.plan.step import PlanStep, Tree
@@ -56,7 +59,7 @@ class PlanRun(Generic[Tree]):
 
     Parameters
     ----------
-    plan, template, ledger, scope, key, plan_delta, source, audit_canaries
+    plan, template, ledger, scope, key, plan_delta, source, audit_canaries, noise_file
         As for `PrivacyPlan.start`.
 
     Attributes
@@ -107,8 +110,8 @@ class PlanRun(Generic[Tree]):
     """
 
     __slots__ = (
-        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_current", "_expected", "_layout", "_next",
-        "_payments", "_plan", "_source", "_stop_reason", "_stopped",
+        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_correlated", "_current", "_expected", "_layout",
+        "_next", "_payments", "_plan", "_source", "_stop_reason", "_stopped",
     )  # fmt: skip
 
     _canaries: Canaries | None
@@ -126,6 +129,7 @@ class PlanRun(Generic[Tree]):
         plan_delta: Real | None = None,
         source: NoiseSource | None = None,
         audit_canaries: int = 0,
+        noise_file: str | os.PathLike[str] | None = None,
     ) -> None:
         canaries = _validate.count("audit_canaries", audit_canaries, minimum=0, maximum=2**24)
         if 0 < canaries < LEAST_CANARIES:
@@ -134,10 +138,15 @@ class PlanRun(Generic[Tree]):
             raise InvalidType(f"key must be a str that is not empty, or None, got {type(key).__name__}")
         if key is not None and ledger is None:
             raise InvalidParameter("key must be None without a ledger: go on from a saved state instead")
+        _check_noise(plan, key, noise_file, canaries)
         name = key or secrets.token_hex(16)
         self._begin(plan, _layout(template), ledger, scope, source, name=name, plan_delta=plan_delta)
         if key is not None:
             self._next = min(self._payments.go_on(0), plan.num_steps)
+        if isinstance(plan.noise, CorrelatedNoise):
+            # mutant: noise-key-not-kept
+            kept = None if noise_file is None else key_in(noise_file, name, plan.fingerprint, is_new=not self._next)
+            self._draw_with(kept)
         if canaries:
             self._canaries = Canaries(plan, plan.distance, canaries, self._seeded)
         self._foresee(goes_on=key is not None)
@@ -170,6 +179,8 @@ class PlanRun(Generic[Tree]):
             raise InvalidParameter("source must be private where a ledger pays; whoever has the seed has the noise")
         self._plan, self._layout = plan, layout
         self._clip_norm, self._expected = plan.clipping.initial_norm, plan.expected_batch_size
+        self._next = 0
+        self._correlated: StepNoise | None = None
         self._new_sum()  # refuses a template that no step could use
         self._payments = Payments(
             plan.charges(),
@@ -180,12 +191,21 @@ class PlanRun(Generic[Tree]):
             event=plan.event,
             plan_delta=plan_delta,
         )
-        self._next = 0
         self._canaries = None
         self._current: PlanStep[Tree] | None = None
         self._allocation: list[Indices] | None = None
         self._stopped: Literal["finished", "budget"] | None = None
         self._stop_reason: str | None = None
+
+    def _draw_with(self, key: bytes | None) -> None:
+        """Draw the correlated noise of all steps with this key, or a new one."""
+        noise, clipping = self._plan.noise, self._plan.clipping
+        assert isinstance(noise, CorrelatedNoise)
+        assert isinstance(clipping, (FlatClipping, AutomaticClipping))
+        check_no_block(self._source)
+        layout, grid = self._layout, grid_of(clipping, self._layout)
+        chosen = key or self._source._key() or secrets.token_bytes(32)
+        self._correlated = StepNoise(noise, clipping.clip_norm, grid, layout.size, layout.dtype, chosen)
 
     @property
     def plan(self) -> PrivacyPlan:
@@ -392,7 +412,8 @@ class PlanRun(Generic[Tree]):
         null_units = self._plan.neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
         # A group has a vector in every step, whoever is in it, and is charged for a vector that is replaced by another.
         alone = self._plan.records_per_group == 1
-        total = sum_for(self._plan.clipping, self._layout, self._clip_norm, null_units and alone)
+        total = sum_for(self._plan.clipping, self._layout, self._clip_norm, null_units and alone, self._correlated)
+        total.number = self._next
         # mutant: sums-of-steps-recorded-one-norm-apart
         total.distance = self._plan.distance
         return total
@@ -432,7 +453,8 @@ class PlanRun(Generic[Tree]):
         """Return where the run stands, for `from_state`: save it with each checkpoint of the model.
 
         Holds the plan, the number of the next step, the name of the training and the clip norm, and the canaries of an
-        audit with their scores; nothing private. A step that was handed out and not released begins anew.
+        audit with their scores; nothing private, but for `CorrelatedNoise`: then the key of the noise, too, and whoever
+        has the state can take the noise away. A step that was handed out and not released begins anew.
 
         Returns
         -------
@@ -454,6 +476,8 @@ class PlanRun(Generic[Tree]):
             plain["plan_delta"] = self._payments.plan_delta.hex()
         if self._canaries is not None:
             plain["canaries"] = self._canaries.to_plain()
+        if self._correlated is not None:
+            plain["noise_key"] = self._correlated.key.hex()
         return json.dumps(plain).encode()
 
     @classmethod
@@ -499,6 +523,8 @@ class PlanRun(Generic[Tree]):
         run._payments.resume(plain["next_step"], plain["charged"])
         run._next = plain["next_step"]
         run._clip_norm = float.fromhex(plain["clip_norm"])
+        if isinstance(plan.noise, CorrelatedNoise):
+            run._draw_with(_noise_key(plain))
         if "canaries" in plain:
             # mutant: canaries-of-a-saved-run-tossed-again
             run._canaries = Canaries.from_plain(plan, plan.distance, plain["canaries"], run._seeded)
@@ -543,7 +569,7 @@ def _parsed(state: object, plan_type: type[PrivacyPlan]) -> tuple[PrivacyPlan, d
         raise _malformed("it is not JSON") from None
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
         raise _malformed(f"it is not of format {_FORMAT} version {_VERSION}")
-    if plain.keys() - {"canaries", "plan_delta"} != _FIELDS:
+    if plain.keys() - {"canaries", "plan_delta", "noise_key"} != _FIELDS:
         raise _malformed("its fields are others")
     plan = plan_type.from_json(json.dumps(plain["plan"]))
     charges = len(plan.charges())
@@ -561,6 +587,35 @@ def _parsed(state: object, plan_type: type[PrivacyPlan]) -> tuple[PrivacyPlan, d
         raise _malformed("its name or dtype is none")
     structure = _trees.from_plain(plain["template"], _malformed)
     return plan, plain, Layout(structure, np.dtype(plain["dtype"]))
+
+
+def _noise_key(plain: dict[str, Any]) -> bytes:
+    try:
+        key = bytes.fromhex(plain["noise_key"])
+    except (KeyError, TypeError, ValueError):
+        key = b""
+    if len(key) != 32:
+        raise _malformed("the key of its noise is missing")
+    return key
+
+
+def _check_noise(
+    plan: PrivacyPlan, key: str | None, noise_file: str | os.PathLike[str] | None, num_canaries: int
+) -> None:
+    """Refuse a file where no key has to be kept, and a run that could not go on with the same noise."""
+    if not isinstance(plan.noise, CorrelatedNoise):
+        if noise_file is not None:
+            raise InvalidParameter("noise_file must be None: only CorrelatedNoise has a key that outlives a step")
+        return
+    if num_canaries:
+        raise InvalidParameter("audit_canaries must be 0 with CorrelatedNoise: their scores are for independent noise")
+    if (key is None) != (noise_file is None):
+        raise InvalidParameter(
+            "key and noise_file must be given together with CorrelatedNoise: a training that goes on has to draw the "
+            "same noise; for example key='training', noise_file='training.noise'"
+        )
+    if noise_file is not None and not isinstance(noise_file, (str, os.PathLike)):
+        raise InvalidType(f"noise_file must be a path or None, got {type(noise_file).__name__}")
 
 
 def _malformed(reason: str) -> InvalidParameter:

@@ -384,6 +384,10 @@ class GivenOrder(Sampling):
     max_participations : int, optional
         In how many steps of the plan a unit takes part at most: the number of epochs, for a loader that gives every
         unit once an epoch. The caller promises it. By default a unit may be in every step.
+    min_separation : int
+        Least difference between the numbers of two steps that a unit takes part in, at least 1; the caller promises it.
+        It makes `CorrelatedNoise` cheaper: a loader that repeats one order has the number of steps of an epoch, one
+        that shuffles anew has 1. Independent noise costs the same whatever it is.
 
     Raises
     ------
@@ -407,13 +411,16 @@ class GivenOrder(Sampling):
     """
 
     kind: ClassVar[str] = "given_order"
+    unsaid: ClassVar[tuple[str, ...]] = ("min_separation",)
     batch_size: int
     max_participations: int | None = None
+    min_separation: int = 1
 
     def __post_init__(self) -> None:
         settle(self, batch_size=_validate.count("batch_size", self.batch_size))
         if self.max_participations is not None:
             settle(self, max_participations=_validate.count("max_participations", self.max_participations))
+        settle(self, min_separation=_validate.count("min_separation", self.min_separation))
 
     def _check(self, population_size: int | None, relation: NeighboringRelation) -> None:
         """Refuse neighbors of different sizes."""

@@ -15,6 +15,7 @@ from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan._sums import StepSum
 from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan.correlated import check_no_block
 from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import GivenOrder
 from ferrodp.random import NoiseSource
@@ -294,13 +295,20 @@ class PlanStep(Generic[Tree]):
             own, signs = values.size, self._sum.signs
             if signs is not None:
                 values = np.concatenate([values, (signs * self.clip_norm).astype(values.dtype)])
-            apart = self._sum.distance
+            apart, correlated = self._sum.distance, self._sum.correlated
             mechanism = GaussianMechanism(
                 noise_multiplier=self.noise_multiplier / apart, l2_sensitivity=apart * self.clip_norm
             )
+            if correlated is not None:
+                check_no_block(self._source)
+                correlated.advance(self._number)
             try:
                 self._pay()
-                mechanism.release(values, out=values, source=self._source)
+                # mutant: sum-of-compiled-code-noised-as-if-steps-were-independent
+                if correlated is not None:
+                    correlated.add_to(values)
+                else:
+                    mechanism.release(values, out=values, source=self._source)
                 if signs is not None:
                     self._sum.marks = values[own:].astype(np.float64) / self.clip_norm
                     values = values[:own].copy()
