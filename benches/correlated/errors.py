@@ -73,7 +73,8 @@ def main() -> None:
         here, there = getattr(ours, error)(count, apart), getattr(theirs, error)(count, apart)
         worst = max(worst, here / there)
         print(
-            f"T {steps:4} k {count} b {apart:3} {what:10} {goal:3} {here:8.4f} {there:8.4f} {here / there:.5f}  {took:5.2f} {row['s']:5.2f}"
+            f"T {steps:4} k {count} b {apart:3} {what:10} {goal:3} {here:8.4f} {there:8.4f} {here / there:.5f}"
+            f"  {took:5.2f} {row['s']:5.2f}"
         )
     print(f"largest ratio {worst:.5f}")
 
