@@ -175,6 +175,7 @@ _OTHERS = "how one record decides on others: the tests of neighbors look at that
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 NOT_FOUND: dict[str, str] = {
     "a sum of compiled code is noised as if steps were independent": _CORRELATED,
+    "a sum that a framework bounds is noised as if steps were independent": _CORRELATED,
     "noise is not multiplied by the clip norm": _CORRELATED,
     "the key of a run's noise is not kept": _CORRELATED,
     "the noise of steps that were left out is drawn for the next ones": _CORRELATED,

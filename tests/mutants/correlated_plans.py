@@ -83,6 +83,13 @@ MUTANTS = [
         "correlated plans",
     ),
     (
+        "a sum that a framework bounds is noised as if steps were independent",
+        "sum-of-a-framework-noised-as-if-steps-were-independent",
+        "self._steps.add_to(total)",
+        "super()._noise(total, multiplier, source)",
+        "correlated plans",
+    ),
+    (
         "a sum of compiled code is noised as if steps were independent",
         "sum-of-compiled-code-noised-as-if-steps-were-independent",
         "correlated is not None",

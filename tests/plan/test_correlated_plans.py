@@ -34,6 +34,7 @@ from ferrodp.plan import (
     PrivacyPlan,
     RandomAllocation,
 )
+from ferrodp.plan.step import release_bounded
 from support import children
 
 AO, RO, RS = NeighboringRelation
@@ -263,6 +264,18 @@ def test_a_sum_of_compiled_code_has_the_same_noise():
     found = np.array([step.release_sum(np.zeros(3), denominator=1) for step in seeded[1]])
 
     assert found == pytest.approx(expected, abs=1e-7)  # sums lie on a grid of their own
+
+
+def test_a_sum_that_a_framework_bounds_has_the_same_noise():
+    seeded = [plan_of().start(np.zeros(3), source=fd.testing.seeded(bytes(32))) for _ in range(2)]
+    expected = released(seeded[0])
+    found = []
+    for step in seeded[1]:
+        values = np.zeros(3)
+        release_bounded(step, values, count=len(step.indices), within=len(step.indices))
+        found.append(values)
+
+    assert np.array(found) == pytest.approx(expected, abs=1e-7)
 
 
 def test_automatic_clipping_has_correlated_noise_too():

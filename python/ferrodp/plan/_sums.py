@@ -190,7 +190,7 @@ class _CorrelatedSum(_OneSum):
 
     def __init__(self, clipping: FlatClipping | AutomaticClipping, layout: Layout, noise: StepNoise) -> None:
         super().__init__(clipping, layout)
-        self.correlated = noise
+        self.correlated = self._steps = noise
 
     def release(
         self,
@@ -203,18 +203,33 @@ class _CorrelatedSum(_OneSum):
         out: Flat | None = None,
     ) -> Flat:
         check_no_block(source)
-        self.correlated.advance(self.number)
+        self._steps.advance(self.number)
         integers = self._total.integers
         pay()
-        values = self.correlated.noised(integers, divisor)
+        values = self._steps.noised(integers, divisor)
         with np.errstate(over="ignore"):
-            released = values.astype(self._total.dtype)
+            released: Flat = values.astype(self._total.dtype)
         most = np.finfo(released.dtype).max
         np.clip(released, -most, most, out=released)
-        if out is None:
-            return released
-        out[...] = released
-        return out
+        if out is not None:
+            out[...] = released
+        return released if out is None else out
+
+    def release_bounded(
+        self,
+        total: npt.NDArray[np.float64],
+        multiplier: float,
+        *,
+        count: int,
+        within: int,
+        source: NoiseSource,
+        pay: Pay,
+    ) -> None:
+        check_no_block(source)
+        self._steps.advance(self.number)
+        pay()
+        # mutant: sum-of-a-framework-noised-as-if-steps-were-independent
+        self._steps.add_to(total)
 
 
 class _GroupSums(StepSum):

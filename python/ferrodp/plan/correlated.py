@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -240,8 +240,9 @@ class StepNoise:
         exponent = math.frexp(grid)[1] - 1
         self._shift = max(finest - exponent, 0)
         self._width = math.ldexp(1.0, exponent + self._shift)
+        kind, numbers, further, width = _system(noise.strategy)
         self._stream = _native.CorrelatedStream(
-            *_system(noise.strategy), False, deviation, exponent + self._shift, size, key
+            kind, numbers, further, width, False, deviation, exponent + self._shift, size, key
         )
 
     @property
@@ -260,7 +261,7 @@ class StepNoise:
     def noised(self, integers: npt.NDArray[np.int64], divisor: float | None) -> npt.NDArray[np.float64]:
         """Return sums in units of the clip norm's grid with the noise of the next step, divided. `integers` is used."""
         self._stream.add_to_integers(integers, self._shift, None)
-        values = integers * self._width
+        values: npt.NDArray[np.float64] = integers.astype(np.float64) * self._width
         return values if divisor is None else np.divide(values, divisor, out=values)
 
     def add_to(self, values: npt.NDArray[Any]) -> None:
@@ -268,7 +269,10 @@ class StepNoise:
         self._stream.add(values, None)
 
 
-def _system(strategy: Strategy) -> tuple[str, npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
+_Kind: TypeAlias = Literal["banded", "rows", "buffered"]
+
+
+def _system(strategy: Strategy) -> tuple[_Kind, npt.NDArray[np.float64], npt.NDArray[np.float64], int]:
     """Return a strategy as what the native stream takes."""
     none = np.zeros(0)
     if isinstance(strategy, BufferedToeplitz):

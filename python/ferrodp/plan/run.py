@@ -115,6 +115,8 @@ class PlanRun(Generic[Tree]):
     )  # fmt: skip
 
     _canaries: Canaries | None
+    _next: int
+    _payments: Payments
     _plan_type: ClassVar[type[PrivacyPlan]]
     """Reads the plan of a saved state. Set by the module of plans, which makes runs and therefore needs this one."""
 
@@ -204,7 +206,10 @@ class PlanRun(Generic[Tree]):
         assert isinstance(clipping, (FlatClipping, AutomaticClipping))
         check_no_block(self._source)
         layout, grid = self._layout, grid_of(clipping, self._layout)
-        chosen = key or self._source._key() or secrets.token_bytes(32)
+        drawn = self._source._key()
+        if drawn is not None and not isinstance(drawn, bytes):
+            raise InvalidParameter("source must be None with CorrelatedNoise; a ledger pays with ledger= and scope=")
+        chosen = key or drawn or secrets.token_bytes(32)
         self._correlated = StepNoise(noise, clipping.clip_norm, grid, layout.size, layout.dtype, chosen)
 
     @property
