@@ -185,6 +185,7 @@ PUBLIC = {
         {"w": data}, 1.0, 1e-6
     ),
     "GaussianMechanism.release": GAUSSIAN.release,
+    "HadamardResponse.release": fd.HadamardResponse(weight=2**61, num_categories=9).release,
     "LaplaceMechanism.release": LAPLACE.release,
     "NoiseSource.add_discrete_gaussian_": lambda data: NOISE.add_discrete_gaussian_(data, scale=1.0),
     "NoiseSource.add_discrete_laplace_": lambda data: NOISE.add_discrete_laplace_(data, scale=1.0),

@@ -12,8 +12,9 @@ Release a column
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Choose a candidate, answer queries, randomize answers
-    `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`; `SparseVector`; `RandomizedResponse`. All mechanisms
-    are in the package `mechanisms`.
+    `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`; `SparseVector`; `RandomizedResponse`,
+    `HadamardResponse`. All
+    mechanisms are in the package `mechanisms`.
 Sum vectors of bounded norm, such as client updates
     `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
     On several processes or machines: `distributed.clipped_sum`.
@@ -69,6 +70,7 @@ from ferrodp.mechanisms import (
     DiscreteLaplaceMechanism,
     ExponentialMechanism,
     GaussianMechanism,
+    HadamardResponse,
     LaplaceMechanism,
     PermuteAndFlip,
     RandomizedResponse,
@@ -110,6 +112,7 @@ __all__ = [
     "ExponentialMechanism",
     "GaussianMechanism",
     "GridSum",
+    "HadamardResponse",
     "KeyThreshold",
     "LaplaceMechanism",
     "NoiseSource",

@@ -62,6 +62,8 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "tables of several rows of a unit cost those of one": ("tables, several rows",),
     "a replaced row moves residuals as far as one that comes": ("tables, replaced",),
     "residuals lack the size of a column": ("tables",),
+    "the product of a response has another law": ("coded answers",),
+    "the weight of a response is rounded down": ("coded answers, exactly",),
     "several sums of a model cost more than the one they share": ("moments",),
     "a model of replaced rows costs what one of rows that come does": ("moments, replaced",),
     "the grid of a sum is derived from the column": ("sum",),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from alarms import REPLACE
+from alarms import REPLACE, function
 
 import ferrodp as fd
 from ferrodp.audit import audit_code
@@ -71,7 +72,25 @@ def moments(table: np.ndarray, **options: Any) -> Any:
     return models.private_moments(table, **options).covariance
 
 
+def coded_answers() -> bool:
+    """Whether messages have another law than the one that the accountant is told of."""
+    made = fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=3)
+
+    def release_many(value: int, n: int) -> np.ndarray:
+        return made.release(np.full(n, value))
+
+    return function(release_many, (0, 1), delta=0.0, draws=200_000)
+
+
+def exactly_coded_answers() -> bool:
+    """Whether the ratio of the probabilities of a message is beyond e^ε, in rationals."""
+    made = fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=3, field_size=4)
+    return Fraction(2**64 - 3 * made.weight, made.weight) > Fraction("2.718281828459045235360287471352662497757")
+
+
 AUDITS: dict[str, Callable[[], bool]] = {
+    "coded answers": coded_answers,
+    "coded answers, exactly": exactly_coded_answers,
     "moments": lambda: of_models(moments),
     "moments, several rows": lambda: of_models(moments, rows=3),
     "moments, replaced": lambda: of_models(moments, relation=REPLACE),

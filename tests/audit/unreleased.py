@@ -38,6 +38,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "a sparse vector run forgets the ticket",
         "a state that is restored twice releases twice",
         "a statistic does not ask which neighbors the ticket is about",
+        "a response is paid for as if an answer came",
         "a step that earlier charges cover is released again",
         "a step that was charged is repeated",
         "a step whose release failed begins again",

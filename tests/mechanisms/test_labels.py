@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 LABELS = {"certified", "exact", "experimental"}
 COSTS = {"event", "epsilon", "delta"}
 MAKE = {
+    "HadamardResponse": {"weight": 2**60, "num_categories": 5},
     "DiscreteGaussianMechanism": {"scale": 3.0},
     "DiscreteLaplaceMechanism": {"scale": 3.0},
     "ExponentialMechanism": {"scale": 3.0, "sensitivity": 1.0},

@@ -3,9 +3,31 @@
 KILLERS = {
     "tables": "pytest tests/statistics/test_marginals.py",
     "models": "pytest tests/statistics/test_models.py",
+    "coded responses": "pytest tests/mechanisms/test_hadamard_response.py",
 }
 
 MUTANTS = [
+    (
+        "the weight of a response is rounded down",
+        "weight-of-a-response-rounded-down",
+        "math.ceil(Fraction(float_up(tight(enclose, _DIGITS).upper)) * _WORDS)",
+        "math.floor(float(tight(enclose, _DIGITS).lower) * _WORDS) - 2**12",
+        "coded responses",
+    ),
+    (
+        "a response is paid for as if an answer came",
+        "response-paid-for-as-if-an-answer-came",
+        "payer.neighboring_relation is not NeighboringRelation.REPLACE_ONE",
+        "payer.neighboring_relation is None",
+        "coded responses",
+    ),
+    (
+        "the product of a response has another law",
+        "product-of-a-response-has-another-law",
+        "np.uint64(each * self.weight)",
+        "np.uint64(each * self.weight // 2)",
+        "coded responses",
+    ),
     (
         "several sums of a model cost more than the one they share",
         "shares-of-several-sums-cost-more-than-one",

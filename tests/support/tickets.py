@@ -8,6 +8,7 @@ import ferrodp as fd
 from ferrodp import _native
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, NeighboringRelation
 from ferrodp.federated import LocalNoise
+from ferrodp.statistics import models
 from ferrodp.tickets import Ticket
 
 ADD_OR_REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -108,6 +109,14 @@ def choosing_cases():
 
         bad = [{"answers": True}, {"answers": "no"}, {"answers": 0.5}, {"threads": 0}]
         yield Case(f"RandomizedResponse{name}", fd.RandomizedResponse, respond, response.event, bad)
+
+    coded = fd.HadamardResponse(weight=2**61, num_categories=9)
+
+    def code(**more):
+        return coded.release(**{"answers": np.array([0, 2])} | more)
+
+    bad = [{"answers": "no"}, {"answers": 0.5}, {"answers": np.array([0.5])}]
+    yield Case("HadamardResponse", fd.HadamardResponse, code, coded.event, bad, relation=REPLACE)
 
     def run(**more):
         return fd.SparseVector(**{"threshold": 10.0, "sensitivity": 1.0, "epsilon": 0.5} | more)
@@ -229,4 +238,36 @@ def group_cases():
     yield Case("keys of groups", fd.private_group_by, find, EpsilonDeltaEvent(epsilon=0.75, delta=1e-6), bad)
 
 
-CASES = [*noisy_cases(), *choosing_cases(), *sum_cases(), *local_cases(), *statistic_cases(), *group_cases()]
+def model_cases():
+    """Yield the models over exact sums, paid for by what they cost and by what they guarantee."""
+    rows = np.array([[0.1, 0.2], [0.5, -0.5], [1.0, 3.0]])
+    more = {
+        models.private_moments: {},
+        models.private_scales: {},
+        models.private_clusters: {"num_clusters": 2, "num_rounds": 2, "seed": 0},
+        models.private_naive_bayes: {"labels": [0, 1, 1], "classes": [0, 1]},
+    }
+    bad = [{"rows": "abc"}, {"rows": np.zeros(3)}, {"bounds": (1.0, 0.0)}, {"epsilon": 0.0}, {"delta": 0.0}]
+    promised = EpsilonDeltaEvent(epsilon=0.75, delta=1e-6)
+    for function, arguments in more.items():
+        for relation in (ADD_OR_REMOVE, REPLACE):
+            chosen = {"rows": rows, "bounds": (-1.0, 1.0), "epsilon": 0.75, "delta": 1e-6} | arguments
+            chosen["neighboring_relation"] = relation
+
+            def release(function=function, chosen=chosen, **other):
+                return function(**chosen | other)
+
+            for word, event in [("its event", release().event), ("its guarantee", promised)]:
+                name = f"{function.__name__}, {relation.value}, for {word}"
+                yield Case(name, function, release, event, bad, relation=relation)
+
+
+CASES = [
+    *noisy_cases(),
+    *choosing_cases(),
+    *sum_cases(),
+    *local_cases(),
+    *statistic_cases(),
+    *group_cases(),
+    *model_cases(),
+]

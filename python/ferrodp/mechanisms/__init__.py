@@ -6,7 +6,7 @@ value with a known L1 sensitivity                         `LaplaceMechanism`
 integers with a known sensitivity                         `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`
 one of many candidates                                    `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`
 whether queries are above a threshold                     `SparseVector`
-answers that each unit randomizes by itself               `RandomizedResponse`
+answers that each unit randomizes by itself               `RandomizedResponse`, `HadamardResponse`
 ========================================================  ======================================================
 
 Each has `calibrated` (the mechanism for an ε and δ), `release`, `epsilon`, `delta` and `event`; a `SparseVector` is a
@@ -25,6 +25,7 @@ The label `guarantee` of a class says what is proven of the law of its output:
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.mechanisms.gaussian import GaussianMechanism
+from ferrodp.mechanisms.hadamard_response import HadamardResponse
 from ferrodp.mechanisms.laplace import LaplaceMechanism
 from ferrodp.mechanisms.randomized_response import RandomizedResponse
 from ferrodp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
@@ -35,6 +36,7 @@ __all__ = [
     "DiscreteLaplaceMechanism",
     "ExponentialMechanism",
     "GaussianMechanism",
+    "HadamardResponse",
     "LaplaceMechanism",
     "PermuteAndFlip",
     "RandomizedResponse",
