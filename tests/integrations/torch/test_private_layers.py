@@ -184,6 +184,11 @@ class Frozen(nn.Module):
         return self.layer(x)
 
 
+def padded(index):
+    """Return a table whose row of padding is not zeros, so that a gradient would be seen."""
+    return nn.Embedding.from_pretrained(torch.randn(7, 5), freeze=False, padding_idx=index)
+
+
 TOGETHER = {
     "linear": (lambda: nn.Linear(5, 3), X),
     "linear without bias": (lambda: nn.Linear(5, 3, bias=False), X),
@@ -191,8 +196,8 @@ TOGETHER = {
     "two layers": (lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2)), X),
     "a bias alone": (Frozen, X),
     "embedding": (lambda: nn.Embedding(7, 5), WORDS),
-    "embedding with padding": (lambda: nn.Embedding(7, 5, padding_idx=2), WORDS),
-    "embedding with padding at the end": (lambda: nn.Embedding(7, 5, padding_idx=-1), WORDS),
+    "embedding with padding": (lambda: padded(2), WORDS),
+    "embedding with padding at the end": (lambda: padded(-1), WORDS),
     "sparse embedding": (lambda: nn.Embedding(7, 5, sparse=True), WORDS),
     "convolution, 1": (lambda: nn.Conv1d(4, 3, 3), X3),
     "convolution, 2": (lambda: nn.Conv2d(2, 3, 3), IMAGES),
