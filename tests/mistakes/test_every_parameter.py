@@ -185,7 +185,9 @@ def _objects() -> dict[str, Any]:
     ledger.create("a", epsilon=4.0, delta=1e-6)
     return {
         "PrivacyLedger": ledger,
+        "LedgerReader": ledger,
         "PrivacyAccountant": accounting.PldAccountant(),
+        "AccountantReader": accounting.PldAccountant(),
         "PrivacyFilter": filters.GdpFilter.for_budget(epsilon=1.0, delta=1e-6),
         "NoiseSchedule": plan.ConstantNoise(1.0),
         "Sampling": plan.PoissonSampling(0.1),
