@@ -315,7 +315,7 @@ UNSEEN: dict[str, str] = {
     "all steps of correlated noise share a key": _STREAM,
     "correlated noise serves a forked child as well": _STREAM,
     "floats decide sums of correlated noise that they cannot know": _HALVES,
-    "sums in 128 bits are taken as they are": _HALVES,
+    "sums in 128 bits are one too large": _HALVES,
     "further digits of a normal variable are zeros": _HALVES,
     "a bit generator draws every buffer from one key": _GENERATOR,
     "a child of a bit generator draws on from zeros": _GENERATOR,

@@ -37,10 +37,10 @@ MUTANTS = [
         "correlated halves",
     ),
     (
-        "sums in 128 bits are taken as they are",
+        "sums in 128 bits are one too large",
         "short-sums-taken-as-they-are",
-        "low == high",
-        "low <= high",
+        "then_some(low)",
+        "then_some(low + 1)",
         "correlated halves",
     ),
     (
