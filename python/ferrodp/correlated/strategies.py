@@ -198,6 +198,12 @@ class Strategy(abc.ABC):
         -------
         dict
             What `from_dict` reads.
+
+        Examples
+        --------
+        >>> from ferrodp.correlated import Tree
+        >>> Tree(num_steps=8).to_dict()
+        {'type': 'tree', 'num_steps': 8}
         """
         return {"type": self.kind, "num_steps": self.num_steps, **self._numbers()}
 
@@ -252,6 +258,12 @@ class Strategy(abc.ABC):
         ------
         InvalidParameter, InvalidType
             If it is not exactly what a strategy of this version writes.
+
+        Examples
+        --------
+        >>> from ferrodp.correlated import Strategy, Tree
+        >>> Strategy.from_dict({"type": "tree", "num_steps": 8}) == Tree(num_steps=8)
+        True
         """
         if not isinstance(plain, dict):
             raise InvalidType(f"a strategy must be a JSON object, got {type(plain).__name__}")
@@ -581,7 +593,32 @@ class Tree(Strategy):
         _settle(self, num_steps=_steps(num_steps))
 
     def event(self, *, noise_multiplier: Real, num_participations: int = 1, min_separation: int = 1) -> PrivacyEvent:
-        """Return what all steps of a stream cost together, as `Strategy.event`: the event of a tree."""
+        """Return what all steps of a stream cost together, as `Strategy.event`: the event of a tree.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of Z divided by the largest norm of a step's vector; finite, > 0. Rounded down if not
+            exactly representable.
+        num_participations, min_separation : int
+            As for `Strategy.sensitivity`.
+
+        Returns
+        -------
+        PrivacyEvent
+            A `TreeAggregationEvent`.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is out of its domain.
+
+        Examples
+        --------
+        >>> from ferrodp.correlated import Tree
+        >>> Tree(num_steps=8).event(noise_multiplier=2.0).num_steps
+        8
+        """
         participations, separation = _participation(num_participations, min_separation)
         return TreeAggregationEvent(
             noise_multiplier=noise_multiplier,  # type: ignore[arg-type]  # rounded down
@@ -659,6 +696,13 @@ class BandedMatrix(Strategy):
         -------
         (b, T) ndarray of float64
             Entry (d, j) is C[j + d, j]; 0 where there is none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.correlated import BandedMatrix
+        >>> BandedMatrix(np.array([[1.0, 0.0], [0.5, 1.0]])).diagonals().tolist()
+        [[1.0, 1.0], [0.5, 0.0]]
         """
         return np.frombuffer(self._bytes).reshape(self.bands, self.num_steps)
 
@@ -669,6 +713,13 @@ class BandedMatrix(Strategy):
         -------
         dict
             What `from_dict` reads.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.correlated import BandedMatrix
+        >>> BandedMatrix(np.array([[1.0, 0.0], [0.5, 1.0]])).to_dict()["diagonals"]
+        [[1.0, 1.0], [0.5]]
         """
         found = self.diagonals()
         steps = self.num_steps

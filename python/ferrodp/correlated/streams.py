@@ -20,7 +20,7 @@ from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import payer_of
 from ferrodp.tickets.source import source_for
 
-__all__ = ["NoiseStream", "native_stream"]
+__all__ = ["NoiseStream"]
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
@@ -77,7 +77,7 @@ def native_stream(
     -------
     CorrelatedStream
         Before its first step. It counts no steps but its own: who holds it sees to it that there are at most
-        `strategy.num_steps`.
+        those of the strategy.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 Ghost clipping never writes the gradient of an example out. It knows pairs of rows (b, a): the gradient of the output of
 a layer and its input; the gradient of the weight is the sum of b ⊗ a over the pairs of an example. What follows is the
-bound on which the clip norm rests; docs/proofs/ghost-clipping.md has it with all steps.
+bound on which the clip norm rests; the page *Ghost clipping* of the proofs has it with all steps.
 
 Let C be the clip norm of the plan, u = 2⁻⁵³, and N a public bound on the examples of a step. Example i gets the factor
 

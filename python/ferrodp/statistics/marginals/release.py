@@ -86,7 +86,7 @@ def private_marginals(
     -----
     The measurement is the residual basis of [XHK23] in its integer form, with noise that is optimal for the total
     squared error of the workload, here as one vector of integers with one discrete Gaussian scale [CKS20]. Its squared
-    L2 sensitivity is a whole number, computed exactly: see the proof in ``docs/proofs/tables.md``. Noise variances are
+    L2 sensitivity is a whole number, computed exactly: see the page *Tables* of the proofs. Noise variances are
     closed forms; rounding the weights of the measurement to whole numbers moves them by less than 2 %.
 
     All tables of three columns among 15, with 2·10⁷ cells in all, take some seconds, and 16 bytes of memory a cell.
