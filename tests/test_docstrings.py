@@ -106,7 +106,7 @@ def _members(cls):
     for base in cls.__mro__:
         if not base.__module__.startswith("ferrodp") or issubclass(cls, (enum.Enum, BaseException)):
             continue
-        for key, member in vars(base).items():
+        for key, member in list(vars(base).items()):
             if key.startswith("_") or key in seen:
                 continue
             seen.add(key)

@@ -653,9 +653,9 @@ def make_private(
 
     .. [#] The page *Ghost clipping* of the proofs has the argument, and what the bound needs otherwise. Norms from
        inputs and output gradients: Goodfellow, "Efficient per-example gradient computations", arXiv:1510.01799; of
-       sequences: Li, Tramèr, Liang, Hashimoto, "Large language models can be strong differentially private learners", ICLR 2022,
-       section 4; in one backward pass: Bu, Wang, Zha, Karypis, "Differentially private optimization on large model at
-       small cost", ICML 2023.
+       sequences: Li, Tramèr, Liang, Hashimoto, "Large language models can be strong differentially private learners",
+       ICLR 2022, section 4; in one backward pass: Bu, Wang, Zha, Karypis, "Differentially private optimization on
+       large model at small cost", ICML 2023.
 
     Examples
     --------
