@@ -8,7 +8,8 @@ Release a column
     `private_histogram`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
     `private_max`, `private_bounds` (package `statistics`); counts and
     sums of a table at once: `release`; contingency tables of several columns: `private_marginals`; of groups of rows
-    `private_group_by`, whose keys may be found by a `KeyThreshold`.
+    `private_group_by`, whose keys may be found by a `KeyThreshold`,
+    `KeySelection` or `KeyUnion`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Choose a candidate, answer queries, randomize answers
@@ -81,7 +82,9 @@ from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.statements import statement
 from ferrodp.statistics import (
+    KeySelection,
     KeyThreshold,
+    KeyUnion,
     private_bounds,
     private_count,
     private_group_by,
@@ -113,7 +116,9 @@ __all__ = [
     "GaussianMechanism",
     "GridSum",
     "HadamardResponse",
+    "KeySelection",
     "KeyThreshold",
+    "KeyUnion",
     "LaplaceMechanism",
     "NoiseSource",
     "PermuteAndFlip",

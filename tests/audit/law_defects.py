@@ -175,12 +175,31 @@ FOLDERS = (
 _ACCURACY = "accuracy: the sensitivity is no larger than what is paid for, and a worse number is chosen"
 _OTHERS = "how one record decides on others: the tests of neighbors look at that, and audits of trainings take arrays"
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
+_ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
 NOT_FOUND: dict[str, str] = {
     "a sum of compiled code is noised as if steps were independent": _CORRELATED,
     "a sum that a framework bounds is noised as if steps were independent": _CORRELATED,
     "noise is not multiplied by the clip norm": _CORRELATED,
     "the key of a run's noise is not kept": _CORRELATED,
     "the noise of steps that were left out is drawn for the next ones": _CORRELATED,
+    "the squares of a unit leave out its last group": _ENUMERATED,
+    "groups beyond the bound of a unit count": _ENUMERATED,
+    "rows beyond the bound of a group count": _ENUMERATED,
+    "a threshold supposes own keys of one row each": _ENUMERATED,
+    "a key is released where its bits are equal to its probability": _ENUMERATED,
+    "a key of many units is left to chance": _ACCURACY,
+    "the probability of a key grows by twice δ": _ENUMERATED,
+    "the probability of a missing key falls too fast": _ENUMERATED,
+    "a unit gives each of its keys the weight of its only one": _ENUMERATED,
+    "a key of one unit reaches the threshold of a union": _ENUMERATED,
+    "keys beyond the bound of a unit have weight": _ENUMERATED,
+    "each round of a union has the whole budget": _ENUMERATED,
+    "a threshold of a union supposes one key of a unit": _ENUMERATED,
+    "a row without one of its keys counts": _ENUMERATED,
+    "units that are counted by key are noised as if in one": _ENUMERATED,
+    "counts of found keys are released without their noise": _ENUMERATED,
+    "rows of a unit are counted for a selection": _ENUMERATED,
+    "sums of a unit move by one row": _ENUMERATED,
     "a candidate among ties is no quantile": _ACCURACY,
     "other values of a column count as its first one": _ACCURACY,
     "missing values of tables fall into a bin": _ACCURACY,

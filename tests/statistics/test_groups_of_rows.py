@@ -12,6 +12,7 @@ import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PureDpAccountant
 from ferrodp.errors import InvalidArrayType, InvalidParameter, InvalidType, TicketError
 from ferrodp.statistics import groups
+from ferrodp.statistics.keys.contributions import contribution
 from ferrodp.testing import record, replay
 
 REPLACE = NeighboringRelation.REPLACE_ONE
@@ -178,7 +179,7 @@ def test_a_key_of_one_unit_is_released_with_probability_delta_at_most(rows, epsi
     """By all ways in which the rows of a unit fall into keys of its own, with the exact law of the noise."""
     threshold = fd.KeyThreshold(epsilon=epsilon, delta=delta)
     least = threshold.threshold(rows)
-    law = stats.dlaplace(1.0 / float(threshold._noise(rows).scale))
+    law = stats.dlaplace(1.0 / float(threshold._noise(contribution(rows, None, None)).scale))
 
     def tail(reach):
         return float(law.sf(reach - 1))

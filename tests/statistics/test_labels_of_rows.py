@@ -12,7 +12,7 @@ from scipy import stats
 import ferrodp as fd
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.statistics._column import read
-from ferrodp.statistics.keys import rows_that_count, units
+from ferrodp.statistics.keys.contributions import rows_that_count, units
 
 DAY = datetime.date(2020, 1, 31)
 NOON = datetime.datetime(2020, 1, 31, 12)

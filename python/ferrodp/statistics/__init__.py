@@ -4,7 +4,8 @@
 released number, its standard error, its `Interval`, and the event that an accountant composes. Each guarantee is for a
 unit of privacy that contributes at most `max_contributions` rows, under a stated neighboring relation.
 `private_variance` and `private_standard_deviation` spend thirds of their budget. `private_group_by` returns
-`PrivateGroups`, of which statistics are released together; a `KeyThreshold` finds their keys. `private_median` and
+`PrivateGroups`, of which statistics are released together; a `KeyThreshold`, `KeySelection` or `KeyUnion` finds their
+keys. `private_median` and
 `private_quantiles` are choices like `private_quantile`, and so are `private_min` and `private_max`; `private_bounds`
 finds bounds for the others. `private_marginals` returns
 `PrivateMarginals`: contingency tables of several columns, measured together. `release` returns a `ReleasedTable` of
@@ -17,8 +18,9 @@ sensitivity holds in machine arithmetic.
 
 from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
-from ferrodp.statistics.groups import PrivateGroups, private_group_by
-from ferrodp.statistics.keys import KeyThreshold
+from ferrodp.statistics.grouping import private_group_by
+from ferrodp.statistics.groups import PrivateGroups
+from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.marginals.release import private_marginals
 from ferrodp.statistics.marginals.released import PrivateMarginals
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
@@ -30,7 +32,9 @@ from ferrodp.statistics.tables import ReleasedTable, release
 __all__ = [
     "Estimate",
     "Interval",
+    "KeySelection",
     "KeyThreshold",
+    "KeyUnion",
     "PrivateGroups",
     "PrivateMarginals",
     "ReleasedTable",

@@ -2,14 +2,15 @@
 
 *Groups.* Rows of different groups are disjoint, so a row moves one number of a vector with one number a group: counts
 by at most 1, sums by at most the larger bound M. A unit with at most k rows moves the vector by at most kM in L1 and in
-L2, in however many groups its rows lie; one that is replaced by 2kM (k rows leave, k others come). That is parallel
-composition, by the sensitivity of the vector. Quantiles are choices, one a group: of a unit with one row one choice
-changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the choice of that group, made for k rows at
-ε, costs ε·k_j/k, all of them ε: the utility moves in proportion to k_j.
+L2, in however many groups its rows lie; one that is replaced by 2kM (k rows leave, k others come). With at most r rows
+in a group the bound of L2 is M times that of `keys.contributions`: √g·r·M for r rows in each of g groups. That is
+parallel composition, by the sensitivity of the vector. Quantiles are choices, one a group: of a unit with one row one
+choice changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the choice of that group, made for
+k rows at ε, costs ε·k_j/k, all of them ε: the utility moves in proportion to k_j.
 
 *Units.* `unit` names a column; of each unit a random subset of `rows_per_unit` rows counts, or its first ones. Which
 they are depends on the rows of that unit and on coins of their own, so a unit that comes or goes changes nothing about
-the rows of others: the proof is in `keys.rows_that_count`. Rows without a unit are left out. Ids are compared exactly,
+the rows of others: the proof is in `keys.contributions`. Rows without a unit are left out. Ids are compared exactly,
 as Python compares them: rounded to floats two people could be one unit, and one person whose id is written as 7 and as
 7.0 must not be two.
 """
@@ -17,30 +18,28 @@ as Python compares them: rounded to floats two people could be one unit, and one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
-from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
+from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.random.noise import source_or_default
 from ferrodp.statistics import sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._column import Column, column, column_of, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
-from ferrodp.statistics.counts import matching, places, public_labels
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.keys import KeyThreshold, distinct, rows_that_count, units
+from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.ranks import quantiles
 from ferrodp.tickets import Ticket
 
-__all__ = ["PrivateGroups", "private_group_by"]
+__all__ = ["PrivateGroups"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 Ints = npt.NDArray[np.int64]
@@ -63,6 +62,9 @@ class PrivateGroups:
         The keys, in the order in which numbers are released.
     event : PrivacyEvent or None
         What finding the keys cost; None if they were given.
+    found_counts : Estimate or None
+        The noised counts by which a `KeyThreshold` found the keys: `event` has paid for them. Keys are there because
+        their noise was not too low, so counts near the threshold are too high on average, and so are their intervals.
 
     Examples
     --------
@@ -82,14 +84,17 @@ class PrivateGroups:
         frame: Any,
         codes: npt.NDArray[np.intp],
         keys: tuple[Any, ...],
-        rows_per_unit: int,
+        limit: Contribution,
         event: Any = None,
         *,
         of: str = "",
+        found_counts: Estimate[Ints] | None = None,
     ) -> None:
-        self._frame, self._codes, self._rows, self._of = frame, codes, rows_per_unit, of
+        self._frame, self._codes, self._limit, self._of = frame, codes, limit, of
+        self._rows = limit.rows
         self.keys: tuple[Any, ...] = keys
         self.event: PrivacyEvent | None = event
+        self.found_counts: Estimate[Ints] | None = found_counts
 
     @property
     def _size(self) -> int:
@@ -295,7 +300,8 @@ class PrivateGroups:
         ends = 2 if spent.replaces else 1
         rows, size = spent.max_contributions, self._size
         # mutant: rows-of-a-unit-in-several-groups
-        mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=ends * rows**2, dimension=size)
+        squared = ends * self._limit.squared
+        mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=squared, dimension=size)
         return Part(mechanism, lambda: np.bincount(codes[codes >= 0], minlength=size).astype(np.int64))
 
     def _sum(self, spent: Budget, name: str, ends: Any, middle: float = 0.0) -> Part:
@@ -305,8 +311,12 @@ class PrivateGroups:
             raise InvalidParameter("bounds must be at least 2e-250 apart")
         grid = sums._grid(lower - middle, upper - middle) if not middle else sums._grid(-reach, reach)
         held = self._column(name)
-        moved = (2 if spent.replaces else 1) * grid.moved_by(spent.max_contributions, replaced=False)
-        mechanism = spent.mechanism(moved, dimension=self._size)
+        step = (2 if spent.replaces else 1) * grid.moved_by(1, replaced=False)
+        # mutant: sums-of-a-unit-move-less-than-its-rows
+        squared = step**2 * self._limit.squared
+        mechanism = spent.mechanism(
+            step * spent.max_contributions, squared_l2_sensitivity=squared, dimension=self._size
+        )
         codes = self._present(held)
 
         def exact() -> Ints:
@@ -374,134 +384,3 @@ def _mean_interval(
         return min(max(middle + low, lower), upper), min(max(middle + high, lower), upper)
 
     return interval
-
-
-@_arrays.quiet
-def private_group_by(
-    frame: Any,
-    by: str,
-    *,
-    keys: Any,
-    unit: str | None = None,
-    rows_per_unit: int = 1,
-    keep: Literal["random", "first"] = "random",
-    source: NoiseSource | None = None,
-    ticket: Ticket | None = None,
-) -> PrivateGroups:
-    """Return the rows of a table in groups, whose statistics are released together.
-
-    Keys that are given are public and cost nothing. With a `KeyThreshold` they are found in the data, which is an (ε,
-    δ)-differentially private release of its own.
-
-    Parameters
-    ----------
-    frame : DataFrame, Table or dict of columns
-        Of pandas, polars or Arrow, or columns by name, all of one length.
-    by : str
-        The column that says which group a row belongs to. Rows where it is missing, or no key, are left out.
-    keys : sequence of numbers, strings, dates or other labels, or KeyThreshold
-        Public keys, all different, of a type that the column can hold; or how to find them: then numbers, strings,
-        bytes, times, UUIDs and tuples of them are found, and keys of other types are not.
-    unit : str, optional
-        The column that says whose a row is: of each unit up to `rows_per_unit` rows count, and rows without a unit do
-        not. An id is anything that can be hashed: numbers, strings, UUIDs, bytes, dates, tuples. Ids that are equal are
-        one unit, such as 7 and 7.0; "7" is another. Missing and unhashable ids are none. Without `unit` the caller
-        promises that no unit has more rows.
-    rows_per_unit : int
-        The most rows of a unit in all groups together; ≥ 1.
-    keep : {"random", "first"}
-        Which rows of a unit count if it has more: a uniformly random subset, with fresh randomness, or the first in the
-        order of the table. The first ones of a table that is sorted by time are all early.
-    source : NoiseSource, optional
-        None, or a seeded source for tests; for the keys and the subset alone.
-    ticket : Ticket, optional
-        What pays for the keys: for an `EpsilonDeltaEvent` of their ε and δ.
-
-    Returns
-    -------
-    PrivateGroups
-        With `count`, `sum`, `mean` and `quantile`.
-
-    Raises
-    ------
-    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-        If an argument is not accepted, or the table has no such column. Nothing was drawn.
-
-    Notes
-    -----
-    Sensitivities are in the docstring of `ferrodp.statistics.groups`, the theorem for keys that are found in that of
-    `ferrodp.statistics.keys`.
-
-    References
-    ----------
-    [KKMN09] Korolova, Kenthapadi, Mishra, Ntoulas, "Releasing search queries and clicks privately", WWW 2009.
-    [WZLDSG20] Wilson, Zhang, Lam, Desfontaines, Simmons-Marengo, Gipson, "Differentially private SQL with bounded user
-    contribution", PoPETs 2020.
-
-    Examples
-    --------
-    >>> import ferrodp as fd
-    >>> frame = {"city": ["A"] * 300 + ["B"] * 200 + ["C"], "person": list(range(500)) + [7]}
-    >>> groups = fd.private_group_by(frame, "city", keys=fd.KeyThreshold(epsilon=1.0, delta=1e-9), unit="person")
-    >>> groups.keys
-    ('A', 'B')
-    >>> groups.count(epsilon=1.0).value.shape
-    (2,)
-    """
-    rows = _validate.count("rows_per_unit", rows_per_unit, maximum=2**20)
-    found = read(column_of(frame, by), by)
-    if not isinstance(keep, str) or keep not in ("random", "first"):
-        raise _validate.out_of_domain("keep", '"random" or "first"', keep)
-    coins = source_or_default(source) if keep == "random" else None
-    owners = None if unit is None else units(read(column_of(frame, unit), unit))
-    if owners is not None and owners.size != found.values.size:
-        raise InvalidArray("the column of units must have as many rows as the others")
-    if found.values.size > sums._MAX_ROWS:
-        raise InvalidParameter(f"a table must have at most {sums._MAX_ROWS} rows")
-
-    def counting(codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        if owners is None:
-            return codes
-        # mutant: rows-beyond-the-bound-of-a-unit-count
-        return np.where(rows_that_count(owners, rows, coins), codes, -1)
-
-    of = _rows_of(unit, rows, keep)
-    if not isinstance(keys, KeyThreshold):
-        if ticket is not None:
-            raise InvalidParameter("ticket must be None where keys are given: they cost nothing")
-        if isinstance(keys, str):
-            raise InvalidType(
-                f"keys must be a list of public keys, got str {keys!r}; to find them in the data, at a price: "
-                "KeyThreshold(epsilon=..., delta=...)"
-            )
-        known = matching(public_labels(keys, "keys"), found, "keys")
-        codes = np.concatenate([np.zeros(0, np.intp), *places(found, known)])
-        labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
-        return PrivateGroups(frame, counting(codes), labels, rows, of=of)
-    spent = budget(keys.epsilon, keys.delta, rows, _ADD_OR_REMOVE, source, ticket)
-    # mutant: keys-found-at-more-than-the-open-budget-is-charged
-    keys = KeyThreshold(epsilon=spent.epsilon, delta=spent.delta)
-    asked = EpsilonDeltaEvent(epsilon=keys.epsilon, delta=keys.delta)
-    mechanism, least = keys._noise(rows), keys.threshold(rows)
-    codes, entries, order = distinct(found)
-    (drawn,) = spent.sources(asked, null_distance=None)
-    codes = counting(codes)
-    counts = np.bincount(codes[codes >= 0], minlength=len(entries)).astype(np.int64)
-    occurs = counts > 0
-    noised = mechanism.release(counts, source=drawn)
-    # mutant: keys-below-the-threshold
-    kept: list[int] = np.flatnonzero(occurs & (noised >= least)).tolist()
-    kept.sort(key=lambda place: order[place])
-    if not kept:
-        return PrivateGroups(frame, np.full(codes.size, -1, np.intp), (), rows, asked, of=of)
-    table = np.full(len(entries) + 1, -1, np.intp)
-    table[kept] = np.arange(len(kept))
-    return PrivateGroups(frame, table[codes], tuple(entries[place] for place in kept), rows, asked, of=of)
-
-
-def _rows_of(unit: str | None, rows: int, keep: str) -> str:
-    """Return which rows of a unit count, for the words of a statistic."""
-    if unit is None:
-        return ""
-    few = f"{rows} row{'s' * (rows > 1)}"
-    return f", of {'at most' if keep == 'random' else 'the first'} {few} a unit"

@@ -23,6 +23,7 @@ from ferrodp.statistics._column import column_of, names_of
 from ferrodp.statistics._pictures import panels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.groups import PrivateGroups
+from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.tickets import Ticket
 
 if TYPE_CHECKING:
@@ -215,6 +216,5 @@ def _whole(frame: Any, name: str | None, rows: int) -> PrivateGroups:
     if name is None:
         name = next(iter(names_of(frame)))
     size = len(column_of(frame, name))
-    return PrivateGroups(
-        frame, np.zeros(size, np.intp), ("all",), _validate.count("max_contributions", rows, maximum=2**20)
-    )
+    most = _validate.count("max_contributions", rows, maximum=2**20)
+    return PrivateGroups(frame, np.zeros(size, np.intp), ("all",), Contribution(most, most, most))

@@ -1,0 +1,85 @@
+"""The values of columns as places in a list of them: what rows are grouped by, before keys are chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp.statistics._foreign import Labels, Numbers, canonical
+
+Places = npt.NDArray[np.intp]
+
+
+class Values(NamedTuple):
+    """For each row the place of its value among all values, −1 for none; these values, and how they sort."""
+
+    codes: Places
+    entries: list[Any]
+    order: list[Any]
+
+
+def distinct(found: Numbers | Labels) -> Values:
+    """Return the values of a column."""
+    if isinstance(found, Labels):
+        # mutant: label-of-equal-keys-is-that-of-the-first-row
+        table: dict[tuple[str, Any], int] = {}  # 1, 1.0 and True are equal: which of them came first must not show
+        entries: list[Any] = []
+        rows = found.values.tolist() if found.entries is None else found.entries
+        places = np.fromiter((_placed(canonical(row), table, entries) for row in rows), np.intp, len(rows))
+        codes = places if found.entries is None else np.append(places, -1)[found.values]
+        return Values(codes.astype(np.intp), entries, list(table))
+    present = np.isfinite(found.values) if found.values.dtype.kind == "f" else np.ones(found.values.size, bool)
+    if found.nulls is not None:
+        present &= ~found.nulls
+    numbers, inverse = np.unique(found.values[present], return_inverse=True)
+    codes = np.full(found.values.size, -1, np.intp)
+    codes[present] = inverse
+    entries = [entry + 0.0 if isinstance(entry, float) else entry for entry in numbers.tolist()]
+    return Values(codes, entries, [("", entry) for entry in entries])
+
+
+def _placed(found: tuple[str, Any, Any] | None, table: dict[tuple[str, Any], int], entries: list[Any]) -> int:
+    """Return the place of a canonical label, which is a new one if it is not there yet."""
+    if found is None:
+        return -1
+    place = table.setdefault(found[:2], len(entries))
+    if place == len(entries):
+        entries.append(found[2])
+    return place
+
+
+def together(columns: Sequence[Values]) -> Values:
+    """Return the combinations of several columns' values that occur, as tuples; a row that lacks one has none."""
+    if len(columns) == 1:
+        return columns[0]
+    joined = columns[0].codes.astype(np.int64)
+    for column in columns[1:]:
+        size = len(column.entries)
+        if int(joined.max(initial=0) + 1) * max(size, 1) >= 2**62:
+            joined = np.unique(joined, return_inverse=True)[1].reshape(-1) - int((joined < 0).any())
+        joined = np.where((joined >= 0) & (column.codes >= 0), joined * size + column.codes, -1)
+    known, firsts, inverse = np.unique(joined, return_index=True, return_inverse=True)
+    none = int(known.size > 0 and known[0] < 0)
+    rows = firsts[none:].tolist()
+    entries = [tuple(column.entries[column.codes[row]] for column in columns) for row in rows]
+    order = [tuple(column.order[column.codes[row]] for column in columns) for row in rows]
+    return Values((inverse.reshape(-1) - none).astype(np.intp), entries, order)
+
+
+def combined(places: Sequence[Places], sizes: Sequence[int], keys: Sequence[tuple[int, ...]]) -> Places:
+    """Return for each row the place among given combinations of places in columns, −1 if it is none of them."""
+    if math.prod(sizes) < 2**62:
+        joined, wanted = np.zeros(places[0].size, np.int64), np.zeros(len(keys), np.int64)
+        for column, (place, size) in enumerate(zip(places, sizes, strict=True)):
+            joined = np.where((joined >= 0) & (place >= 0), joined * size + place, -1)
+            wanted = wanted * size + np.array([key[column] for key in keys], np.int64)
+        order = np.argsort(wanted, kind="stable")
+        at = np.minimum(np.searchsorted(wanted[order], joined), len(keys) - 1)
+        return np.where(wanted[order][at] == joined, order[at], -1).astype(np.intp)
+    table = {key: place for place, key in enumerate(keys)}
+    rows = zip(*(place.tolist() for place in places), strict=True)
+    return np.fromiter((table.get(row, -1) for row in rows), np.intp, places[0].size)
