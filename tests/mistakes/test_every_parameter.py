@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp import accounting, budget, federated, plan, statistics, training
+from ferrodp import accounting, budget, correlated, federated, plan, statistics, training
 from ferrodp.accounting import filters
 from ferrodp.events import GaussianEvent
 from test_public_names import CALLABLES
 
 EVENT = GaussianEvent(noise_multiplier=2.0)
+STRATEGY = correlated.BandedToeplitz(num_steps=3, bands=2)
 PLAN = fd.PrivacyPlan(
     unit="client",
     population_size=100,
@@ -118,6 +119,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "private_min": {"bounds": (0, 1)},
     "private_max": {"bounds": (0, 1)},
     "RepeatAndSelectCurve": {"mean": 2.0, "shape": 1.0},
+    "NoiseStream.release": {"value": np.zeros(3)},
     "PrivacyAccountant.of_events": {"events": [(EVENT, 1)]},
 }
 """Values that single callables need instead, or besides."""
@@ -195,6 +197,12 @@ def _objects() -> dict[str, Any]:
         "PrivateGroups": statistics.private_group_by({"a": [1, 2]}, "a", keys=[1]),
         "PlanRun": PLAN.start((3,), audit_canaries=20),
         "Optimizer": training.SGD(0.1),
+        "Strategy": STRATEGY,
+        "NoiseStream": correlated.NoiseStream(STRATEGY, shape=3, noise_multiplier=2.0, l2_sensitivity=1.0),
+        "HadamardResponse": fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=8),
+        "PrivateMarginals": statistics.private_marginals(
+            {"a": [0, 1]}, [("a",)], categories={"a": [0, 1]}, epsilon=1.0, delta=1e-6
+        ),
     }
 
 

@@ -122,6 +122,13 @@ class CorrelatedNoise(NoiseSchedule):
         -------
         dict
             The kind as "type", the strategy, and the noise multiplier.
+
+        Examples
+        --------
+        >>> from ferrodp.plan import CorrelatedNoise
+        >>> from ferrodp.correlated import BandedToeplitz
+        >>> CorrelatedNoise(BandedToeplitz(num_steps=8, bands=2), 1.5).to_dict()["noise_multiplier"]
+        1.5
         """
         return {"type": self.kind, "strategy": self.strategy.to_dict(), "noise_multiplier": self.noise_multiplier}
 
