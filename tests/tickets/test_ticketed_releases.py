@@ -55,6 +55,7 @@ def public_callables():
 
 
 PAID_FOR_OTHERWISE = {
+    "NoiseStream.__init__": "a stream is paid for once, when it is made: tests/correlated",
     "PlanStep.__init__": "its run reserves a ticket in the ledger that `PrivacyPlan.start` takes",
     "SecureSum.encode": "a share of noise: the sum of all costs `SecureSum.event`, for which `decode` takes a ticket",
     "ShuffledReports.encode": "one message of many: all cost `ShuffledReports.event`, for which `PlacedRun` pays",
