@@ -21,13 +21,16 @@ print(json.dumps({call: dict(found) for call, found in sweep(CALLS, json.loads(s
 """
 
 WITHOUT = {
+    "KeySelection": "a value",
     "KeyThreshold": "a value",
+    "KeyUnion": "a value",
     "PrivacyLedger": "its memory is SQLite's, which reports",
     "release": "runs functions that have cases",
     "statement": "text of bounded length",
     "Estimate": "a result",
     "Interval": "a result",
     "PrivateGroups": "made by private_group_by",
+    "PrivateMarginals": "a result",
     "ReleasedTable": "a result",
     "GridSum": "the sum inside ClippedSum",
     "NoiseSource": "its methods have cases",

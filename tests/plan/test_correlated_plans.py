@@ -480,3 +480,28 @@ def test_killed_at_any_moment_a_training_draws_the_same_noise_and_no_step_twice(
         with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
             assert ledger.epsilon_charged("a") == other.epsilon_charged("a")
     assert all(np.array_equal(values, whole[number]) for number, *values in written)
+
+
+def test_trees_of_arrays_have_the_noise_of_one_array_of_their_coordinates():
+    plan = fd.PrivacyPlan(
+        population_size=10,
+        sampling=FullBatch(),
+        num_steps=3,
+        clipping=FlatClipping(1.0),
+        noise=CorrelatedNoise(BandedToeplitz(num_steps=3, bands=2), 2.0),
+    )
+    rows = np.random.default_rng(1).normal(size=(10, 5))
+
+    def released(template, split):
+        found = []
+        for step in plan.start(template, source=fd.testing.seeded(b"t" * 32)):
+            step.add(split(rows))
+            found.append(step.release())
+        return found
+
+    flat = released(np.zeros(5), lambda each: each)
+    trees = released(
+        {"w": np.zeros((2, 1)), "b": np.zeros(3)}, lambda each: {"w": each[:, :2].reshape(10, 2, 1), "b": each[:, 2:]}
+    )
+    for one, tree in zip(flat, trees, strict=True):
+        np.testing.assert_array_equal(one, np.concatenate([tree["w"].ravel(), tree["b"]]))

@@ -19,6 +19,7 @@ import numpy as np
 import ferrodp as fd
 from ferrodp import accounting as ac
 from ferrodp import plan as pl
+from ferrodp.correlated import BandedToeplitz
 from ferrodp.engine import DPConfig
 
 RELATION = ac.NeighboringRelation
@@ -149,6 +150,7 @@ def plans():
         (pl.CyclicPoisson(0.5, 3), pl.PerGroupClipping({"w": 1.0, "b": 0.5}), pl.CosineDecay(4.0, 3.0, 2.0), {}),
         (pl.FullBatch(), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {"unit": "client"}),
         (pl.GivenOrder(50, 3), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {}),
+        (pl.FullBatch(), pl.FlatClipping(0.1), pl.CorrelatedNoise(BandedToeplitz(num_steps=6, bands=2), 3.0), {}),
     ):
         plan = fd.PrivacyPlan(
             population_size=50,

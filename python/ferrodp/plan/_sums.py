@@ -22,7 +22,7 @@ from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping,
 from ferrodp.plan.correlated import StepNoise, check_no_block
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
-from ferrodp.sums.clipped import release_flat
+from ferrodp.sums.clipped import integers_flat, release_flat
 from ferrodp.sums.layout import Layout
 from ferrodp.sums.marked import marked
 from ferrodp.tickets import Ticket
@@ -204,7 +204,7 @@ class _CorrelatedSum(_OneSum):
     ) -> Flat:
         check_no_block(source)
         self._steps.advance(self.number)
-        integers = self._total.integers
+        integers = integers_flat(self._total)
         pay()
         values = self._steps.noised(integers, divisor)
         with np.errstate(over="ignore"):

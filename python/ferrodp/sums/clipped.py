@@ -269,6 +269,11 @@ class GridSum(Generic[Tree]):
         raise TypeError("a sum cannot be copied or pickled: a copy could be released again; see ClippedSum.state")
 
 
+def integers_flat(total: GridSum[Any]) -> npt.NDArray[np.int64]:
+    """Return `GridSum.integers` as one array, all coordinates in the order of the template: not private; a copy."""
+    return np.asarray(total._native.snapshot()[1])
+
+
 def release_flat(
     total: GridSum[Any],
     multiplier: float,
