@@ -84,7 +84,7 @@ class Strategy(abc.ABC):
         Notes
         -----
         For coefficients c₀ ≥ c₁ ≥ … ≥ 0 the steps 0, b, 2b, … are the worst ([KL24] Theorem 2); columns of C that do
-        not meet are orthogonal ([CGMMRTX23] Section 3); the rest is bounded by sums of |CᵀC|.
+        not meet are orthogonal ([CGMMRTX23] Section 3); the rest is bounded by sums of ``|CᵀC|``.
 
         Examples
         --------

@@ -271,6 +271,7 @@ impl Stream {
     }
 
     /// Does a step: `one` noises a value that floats leave open.
+    #[expect(clippy::type_complexity, reason = "written where it is used")]
     fn run<K: Kind>(
         &mut self,
         isa: Isa,
@@ -341,6 +342,7 @@ impl Stream {
     }
 
     #[allow(clippy::too_many_arguments, reason = "a chunk, and what all chunks share")]
+    #[expect(clippy::type_complexity, reason = "written where it is used")]
     fn one_chunk<K: Kind>(
         &self,
         isa: Isa,

@@ -644,18 +644,18 @@ def make_private(
     Sums are formed in float64 with a proven error bound, which is taken off the clip norm: less than 0.05 %. So the
     noise is that of the plan, and `plan.event` is what is charged. It is assumed that what PyTorch computes for an
     example, the inputs and output gradients of layers, does not depend on the other examples of its batch. That holds
-    to the last bit for batches of one length on the kernels that are tested, and up to rounding in general [#]_.
+    to the last bit for batches of one length on the kernels that are tested, and up to rounding in general.
 
     ==============================  ===========================================
     example with NaN or infinity    counts as zeros; the step is charged
     nobody drawn                    a batch of one example that does not count
     ==============================  ===========================================
 
-    .. [#] The page *Ghost clipping* of the proofs has the argument, and what the bound needs otherwise. Norms from
-       inputs and output gradients: Goodfellow, "Efficient per-example gradient computations", arXiv:1510.01799; of
-       sequences: Li, Tramèr, Liang, Hashimoto, "Large language models can be strong differentially private learners",
-       ICLR 2022, section 4; in one backward pass: Bu, Wang, Zha, Karypis, "Differentially private optimization on
-       large model at small cost", ICML 2023.
+    The page *Ghost clipping* of the proofs has the argument, and what the bound needs otherwise. Norms from
+    inputs and output gradients: Goodfellow, "Efficient per-example gradient computations", arXiv:1510.01799; of
+    sequences: Li, Tramèr, Liang, Hashimoto, "Large language models can be strong differentially private learners",
+    ICLR 2022, section 4; in one backward pass: Bu, Wang, Zha, Karypis, "Differentially private optimization on
+    large model at small cost", ICML 2023.
 
     Examples
     --------

@@ -223,6 +223,7 @@ fn solved(system: &System, len: usize, counts: impl Fn(usize) -> bool) -> Result
     for column in (0..len).rev() {
         let mut value = if counts(column) { 1.0 } else { 0.0 };
         let width = system.row(column as u64).len();
+        #[expect(clippy::needless_range_loop, reason = "`row` counts places of two vectors")]
         for row in column + 1..len.min(column + width) {
             value -= solution[row] * system.row(row as u64)[row - column];
         }
