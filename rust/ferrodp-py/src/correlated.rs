@@ -31,7 +31,7 @@ fn system(kind: &str, numbers: Vec<f64>, further: Vec<f64>, width: usize) -> Res
         "rows" => System::Rows { width, rows: numbers },
         "buffered" => System::Buffered { decays: numbers, weights: further },
         "inverse" => System::Inverse(numbers),
-        _ => return Err(PyErr::from(PyValueError::new_err("kind must be banded, rows, buffered or inverse")).into()),
+        _ => return Err(PyValueError::new_err("kind must be banded, rows, buffered or inverse").into()),
     })
 }
 
