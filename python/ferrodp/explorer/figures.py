@@ -320,7 +320,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Question:
+class Prediction:
     """What a lesson asks before it tells: one of the options is right, and `because` is said after any answer."""
 
     ask: str
@@ -354,7 +354,7 @@ class Lesson:
     terms: tuple[str, ...]
     person: str = ""
     """Somebody, named by role, who has something to lose here."""
-    question: Question | None = None
+    question: Prediction | None = None
     tries: tuple[Try, ...] = ()
 
 

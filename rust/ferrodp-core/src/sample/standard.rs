@@ -1,6 +1,6 @@
 //! Standard normal variables themselves, as integers in units of a power of two: for noise that is a linear function of many.
 //!
-//! What is proposed is `round(2³⁶·Z)`, exactly, by the stages that round noise to any grid. What is asked for beyond that are
+//! What is proposed is `round(2³⁶·Z)`, exactly, by the stages that round noise to any grid. Beyond that come
 //! further binary digits of the same `Z`: each is one comparison with a threshold, settled by the last two stages.
 
 use core::cmp::Ordering;

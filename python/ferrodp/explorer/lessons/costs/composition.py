@@ -26,7 +26,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -177,7 +177,7 @@ LESSON = Lesson(
     idea="Ten thousand steps: what do they cost together?",
     person="A patient's scan was in about every hundredth batch of a model that now runs in forty hospitals. "
     "Her insurer can buy it.",
-    question=Question(
+    question=Prediction(
         "One step costs ε = 0.05. What do 10 000 such steps cost?",
         ("500: they add up", "Far less than 500"),
         1,

@@ -18,7 +18,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Role,
     Series,
     Try,
@@ -207,7 +207,7 @@ LESSON = Lesson(
     title="Sampling",
     idea="Nobody can see which steps saw your record. What is that worth?",
     person="A whistle-blower's letter is one of a thousand that a model is trained on. In most steps it is not there.",
-    question=Question(
+    question=Prediction(
         "A paper accounts for a lottery in each step, and its code shuffles the data once an epoch. Is its ε true?",
         ("Yes, both are random", "It has no proof", "It is too large"),
         1,

@@ -20,7 +20,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -141,7 +141,7 @@ LESSON = Lesson(
     idea="How many answers can be given before somebody is found?",
     person="A pupil with a bad report is one of thirty in a class. A parent asks the school for one average "
     "after another.",
-    question=Question(
+    question=Prediction(
         "Each average is noisy enough to hide the pupil. Are thirty averages?",
         ("Yes, each one is", "Not unless they are counted together"),
         1,

@@ -16,7 +16,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Role,
     Series,
     Try,
@@ -125,7 +125,7 @@ LESSON = Lesson(
     idea="Did you ever cheat in an exam? Two hundred people answered, and each had flipped a coin first.",
     person="A student who once cheated would lose her degree if her answer gave her away. She answers all the "
     "same: whatever she says, the coin may have said it for her.",
-    question=Question(
+    question=Prediction(
         "If everybody lies now and then, can you still say how many of the two hundred cheated?",
         ("No", "About", "Exactly"),
         1,

@@ -13,7 +13,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Role,
     Series,
     Try,
@@ -98,7 +98,7 @@ LESSON = Lesson(
     idea="Can you read a secret off the last bits of its noise?",
     person="A patient's result is 0 or 1. The hospital adds Laplace noise to it, as its textbook says, and "
     "publishes a number with sixteen digits.",
-    question=Question(
+    question=Prediction(
         "The textbook proves that 0 and 1 lead to nearly the same numbers. How many releases of the program prove "
         "their value?",
         ("None", "One in a million", "More than one in four"),

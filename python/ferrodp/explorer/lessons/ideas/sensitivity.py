@@ -17,7 +17,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -123,7 +123,7 @@ LESSON = Lesson(
     idea="How much noise hides the one person who earns fifty times what others do?",
     person="A surgeon earns far more than the other 199 people of a survey. If the mean that is published moves "
     "with her income, whoever knows the others' knows hers.",
-    question=Question(
+    question=Prediction(
         "The surgeon's income doubles. What has to happen to the noise, if incomes have no upper bound?",
         ("It has to double", "It stays", "No noise is enough"),
         2,

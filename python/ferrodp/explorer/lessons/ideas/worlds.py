@@ -16,7 +16,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -130,7 +130,7 @@ LESSON = Lesson(
     title="Two worlds",
     idea="Would the published number look any different without you?",
     person="A nurse had a test that her employer must not know of. Her clinic publishes how many tests were positive.",
-    question=Question(
+    question=Prediction(
         "The clinic adds noise to its count and publishes it. Can the employer tell whether the nurse is in it?",
         ("Yes, for certain", "Only by odds", "Not at all"),
         1,

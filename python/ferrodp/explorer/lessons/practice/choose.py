@@ -17,7 +17,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -128,7 +128,7 @@ LESSON = Lesson(
     idea="Is the error good enough? Then you need no larger ε.",
     person="A clerk publishes how many of 2 000 households get help. One family would lose its flat if the "
     "neighbors knew.",
-    question=Question(
+    question=Prediction(
         "A family has four records. The guarantee is for one record. How safe is the family?",
         ("As safe as the record", "About four times less", "Not at all"),
         1,

@@ -13,7 +13,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -135,7 +135,7 @@ LESSON = Lesson(
     title="Nobody sees the sum",
     idea="Can a server add up what it cannot read?",
     person="Sixteen hospitals train one model. None of them may show its patients' data, or its update, to anybody.",
-    question=Question(
+    question=Prediction(
         "Every message that the server gets looks like a random number. Can it still learn their sum?",
         ("No", "Yes, and nothing else"),
         1,

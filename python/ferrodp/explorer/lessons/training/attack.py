@@ -19,7 +19,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Role,
     Series,
     Try,
@@ -130,7 +130,7 @@ LESSON = Lesson(
     idea="Was this image in the training? How often is a good attacker right?",
     person="A patient's scan may have been in the training of a model, and only people with a certain illness "
     "were asked. An insurer has the model, and a copy of the scan.",
-    question=Question(
+    question=Prediction(
         "The attacker is improved for ten years. Which line moves?",
         ("The attacker's curve", "The bound above it", "Both"),
         0,

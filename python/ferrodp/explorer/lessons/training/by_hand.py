@@ -13,7 +13,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Role,
     Series,
     Try,
@@ -149,7 +149,7 @@ LESSON = Lesson(
     title="SGD and DP-SGD by hand",
     idea="Which arrow is yours, and can anybody see it in the step?",
     person="Somebody's handwriting is in the batch: one arrow of twenty-four. A forger would like to know which.",
-    question=Question(
+    question=Prediction(
         "One arrow is five times as long as all others. What does clipping do to it?",
         ("It is left out", "It keeps its direction and gets length C", "All arrows get shorter"),
         1,

@@ -17,7 +17,7 @@ from ferrodp.explorer.figures import (
     Lesson,
     Parameters,
     Plot,
-    Question,
+    Prediction,
     Series,
     Try,
     Value,
@@ -184,7 +184,7 @@ LESSON = Lesson(
     title="The knobs",
     idea="Too small or too large: where does a training break?",
     person="An engineer has one budget and one evening. Every training that she publishes spends some of it.",
-    question=Question(
+    question=Prediction(
         "The clip norm is ten times too large. What happens to ε?",
         ("It grows", "It stays", "It falls"),
         1,
