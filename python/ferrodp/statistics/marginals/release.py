@@ -44,7 +44,7 @@ def private_marginals(
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
 ) -> PrivateMarginals:
-    r"""Return contingency tables of several columns, measured together with the least noise for all of them.
+    r"""Return contingency tables of several columns, measured together with the least total noise, to 1 %.
 
     All tables together are (ε, δ)-differentially private for a unit that contributes at most `max_contributions` rows.
     They are unbiased, agree with each other, and the error of each cell is known.
