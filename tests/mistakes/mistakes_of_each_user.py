@@ -89,7 +89,7 @@ OF_STATISTICIANS = [
         lambda c: fd.private_group_by(FRAME, "region"),
         "private_group_by() is missing 'keys'",
         Reason.NOTHING_GIVEN,
-        "sequence of numbers, strings, dates or other labels, or KeyThreshold",
+        "sequence of labels, dict of such sequences, KeyThreshold, KeySelection or KeyUnion",
         "write private_group_by(..., keys=...)",
     ),
     Mistake(
