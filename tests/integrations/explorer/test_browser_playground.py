@@ -15,6 +15,8 @@ def opened(page, address, query=SMALL):
     page.wait_for_selector(f"{PLAYGROUND}[data-count]", timeout=180_000)
     press(page, "Reset")
     page.wait_for_selector(in_state("idle"))
+    # The numbers of the training stand there until those of the plan alone have come.
+    page.wait_for_selector('.details .numbers dd[data-value="not yet measured"]', state="attached")
 
 
 def press(page, name):

@@ -67,8 +67,15 @@ def use_by_mouse(page, most=None):
         assert page.locator("details.cell pre").is_visible()
 
 
+def trained(page):
+    """Wait until a page that trains has ended it: before that, other buttons can be pressed at each moment."""
+    if page.locator("section[data-playground]").count():
+        page.wait_for_selector('section[data-playground][data-state="ended"]', timeout=180_000)
+
+
 def walk_by_keyboard(page):
     """Reach everything on a page by Tab, each with a visible focus, and move the first slider."""
+    trained(page)
     expected = page.evaluate(
         """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
             .filter(each => each.checkVisibility() && !each.disabled
@@ -98,6 +105,7 @@ def walk_by_keyboard(page):
             assert answered_after(page, lambda key=key: [page.keyboard.press(key) for _ in range(3)])
             moved = page.evaluate("document.activeElement.value") != seen["value"]
             assert moved
+            trained(page)
         if seen["rel"] == "next" and page.evaluate("Boolean(document.activeElement.closest('nav.steps'))"):
             break
     assert moved or not page.locator(f"{FIGURE} input[type=range]").count()

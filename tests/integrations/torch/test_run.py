@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -506,6 +507,7 @@ def test_a_loader_gives_the_batches_of_the_plan_empty_ones_too():
     data = [(torch.full((3,), float(i)), i) for i in range(20)]
     for probability in (0.5, 1e-9):
         model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         run = start(plan_of(sampling=PoissonSampling(probability)), model, lambda model, x, y: model(x).sum())
         loader = PlanLoader(run, data)
         sizes = []
@@ -513,6 +515,7 @@ def test_a_loader_gives_the_batches_of_the_plan_empty_ones_too():
             assert y.tolist() == run.current.indices.tolist() == x[:, 0].tolist()
             run.current.add(x, y)
             run.current.release()
+            optimizer.step()
             sizes.append(len(x))
 
         assert len(sizes) == len(loader) == 3
@@ -533,6 +536,18 @@ def test_contiguous_gradients_are_read_where_they_are():
     assert transposed.flags.c_contiguous
     with pytest.raises(fd.errors.InvalidArrayType, match="dense"):
         array_of("x", torch.ones(4, 3).to_sparse(), np.float32)
+
+
+def test_a_loop_over_a_loader_that_moves_nothing_is_told_where_it_stands():
+    run = start(plan_of(), nn.Linear(3, 1), lambda model, x: model(x).sum())
+    batches = iter(PlanLoader(run, torch.ones(20, 3)))
+    batch = next(batches)
+    run.current.add(batch)
+    run.current.release()
+    with pytest.warns(UserWarning, match="no parameter has changed since step 0") as caught:
+        next(batches)
+
+    assert [Path(each.filename).name for each in caught] == [Path(__file__).name]
 
 
 def losing(model, num_steps, optimizer=None):

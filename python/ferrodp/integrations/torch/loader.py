@@ -45,10 +45,13 @@ class PlanLoader:
     ...     clipping=FlatClipping(1.0),
     ...     noise=ConstantNoise(2.0),
     ... )
-    >>> run = start(plan, torch.nn.Linear(3, 1), lambda model, x: model(x).sum())
+    >>> model = torch.nn.Linear(3, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> run = start(plan, model, lambda model, x: model(x).sum())
     >>> for x in PlanLoader(run, torch.ones(100, 3)):
     ...     run.current.add(x)
     ...     run.current.release()
+    ...     optimizer.step()
     >>> run.stopped
     'finished'
     """
@@ -73,7 +76,11 @@ class PlanLoader:
         return int(self._run.plan.num_steps)
 
     def __iter__(self) -> Iterator[Any]:
-        for step in self._run:
+        while True:
+            try:
+                step = self._run._next(stacklevel=4)
+            except StopIteration:
+                return
             if step.indices is None:
                 raise InvalidParameter("run must be of a plan that draws its batches")
             if len(step.indices):

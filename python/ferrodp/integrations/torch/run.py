@@ -344,9 +344,12 @@ class TorchRun:
         return self
 
     def __next__(self) -> TorchStep:
+        return self._next(stacklevel=4)
+
+    def _next(self, *, stacklevel: int) -> TorchStep:
         refuse_world()  # processes may have been joined since the run began
         self._check_model()
-        self._warn_of_lost()
+        self._warn_of_lost(stacklevel=stacklevel)
         self._current = TorchStep(self, next(self._plan_run))
         return self._current
 
@@ -384,7 +387,7 @@ class TorchRun:
         first = [each.detach().reshape(-1)[:1].tolist() for each in self._parameters.values()]
         return [*(each._version for each in self._parameters.values()), *first]
 
-    def _warn_of_lost(self) -> None:
+    def _warn_of_lost(self, *, stacklevel: int) -> None:
         """Say once that a step was released and no parameter moved: its cost is spent, and nothing was learned."""
         released, self._unmoved = self._unmoved, None
         # mutant: step-that-was-not-used-goes-unnoticed
@@ -395,7 +398,7 @@ class TorchRun:
             f"no parameter has changed since step {released[0]} was released: what it cost is spent and nothing was "
             "learned from it; call optimizer.step() after each release, with no zero_grad() in between, and add all "
             "parts of a batch to one step where gradients are accumulated",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
     def _zeros(self) -> dict[str, Any]:
