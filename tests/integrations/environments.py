@@ -11,7 +11,7 @@ this package causes them, and nowhere else.
 
 The environments are made one after the other in a thread of their own, ahead of the tests: that waits for the network
 and the disk, tests for a processor. `--prepare` makes them and tests nothing, so that it can be done while other things
-are built.
+are built. Two frameworks are tested at a time, the longest first; what one prints is shown when it has ended.
 
 A framework that cannot be installed is skipped, which the last line says. Frameworks that cannot be in the ordinary run
 for their size are left out of it by a file `only-if-asked` in their folder, which gives the reason; `--all`, or their
@@ -37,6 +37,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / ".venv-frameworks"
 TOOLS = ["pytest>=8", "hypothesis>=6.100"]
+LONGEST = ["explorer"]  # waits for a browser, so that others can be tested beside it
 WARNINGS = "filterwarnings=default\nerror:::ferrodp"
 
 
@@ -142,14 +143,22 @@ def versions(python: Path, name: str) -> str:
     return _run([python, "-c", code, *lines]).strip()
 
 
-def test(python: Path, name: str) -> bool:
-    """Run the tests of a framework; return whether all passed."""
+def test(python: Path, name: str) -> tuple[bool, str]:
+    """Run the tests of a framework; return whether all passed, and what they printed."""
     command = [python, "-m", "pytest", "-o", WARNINGS, HERE / name]
     command += [ROOT / "tests/docs/test_pages.py::test_the_blocks_of_a_page_run"]
     command += [ROOT / "tests/test_docstrings.py::test_examples_run_as_shown"]
     settings = {"FERRODP_FRAMEWORK": name, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    ended = subprocess.run([str(part) for part in command], cwd=ROOT, env=os.environ | settings)
-    return ended.returncode == 0
+    started = time.monotonic()
+    ended = subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env=os.environ | settings,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    return ended.returncode == 0, f"{ended.stdout}{name}: tested in {time.monotonic() - started:.0f} s"
 
 
 def main() -> int:
@@ -166,26 +175,28 @@ def main() -> int:
     names = asked.names or frameworks()
     reasons = {name: HERE / name / "only-if-asked" for name in names if not asked.names and not asked.all}
     left_out = {name: path.read_text(encoding="utf-8").strip() for name, path in reasons.items() if path.exists()}
+    for name, reason in left_out.items():
+        print(f"\n== {name}\nleft out: {reason}", flush=True)
     passed, failed, skipped = [], [], []
-    with concurrent.futures.ThreadPoolExecutor(1) as maker:
-        made = {name: maker.submit(environment, name) for name in names if name not in left_out}
-        for name in names:
-            print(f"\n== {name}", flush=True)
-            if name in left_out:
-                print(f"left out: {left_out[name]}", flush=True)
-                continue
+    in_order = sorted(set(names) - set(left_out), key=lambda name: (name not in LONGEST, name))
+    with concurrent.futures.ThreadPoolExecutor(1) as maker, concurrent.futures.ThreadPoolExecutor(2) as tester:
+        made = {name: maker.submit(environment, name) for name in in_order}
+
+        def result(name: str) -> tuple[str, list[str], str]:
             try:
                 python = made[name].result()
-                print(versions(python, name), flush=True)
+                listed = versions(python, name)
             except InstallError as error:
-                print(f"SKIPPED: {name} cannot be installed here\n{error}", flush=True)
-                skipped.append(name)
-                continue
+                return name, skipped, f"SKIPPED: {name} cannot be installed here\n{error}"
             if asked.prepare:
-                continue
-            started = time.monotonic()
-            (passed if test(python, name) else failed).append(name)
-            print(f"{name}: tested in {time.monotonic() - started:.0f} s", flush=True)
+                return name, passed, listed
+            is_good, printed = test(python, name)
+            return name, passed if is_good else failed, f"{listed}\n{printed}"
+
+        for done in concurrent.futures.as_completed([tester.submit(result, name) for name in in_order]):
+            name, kind, printed = done.result()
+            kind.append(name)
+            print(f"\n== {name}\n{printed}", flush=True)
     if asked.prepare:
         return 0
 
