@@ -7,7 +7,10 @@ import pytest
 
 import rust_counts
 
-CRATES = sorted(Path(__file__).parents[1].glob("rust/*/src"))
+RUST = Path(__file__).parents[1] / "rust"
+CRATES = sorted(RUST.glob("*/src"))
+MOST_FILES = 15
+"""As in a folder of Python."""
 
 # A file's place in its crate: ("sample", "types") is sample/types.rs, () is lib.rs.
 Module = tuple[str, ...]
@@ -143,6 +146,15 @@ def test_uses_are_read_as_rust_reads_them(tmp_path):
         ("one", "inner"): {("two",)},
         ("two",): set(),
     }
+
+
+def test_no_folder_is_a_drawer():
+    folders = [folder for folder in RUST.rglob("*") if folder.is_dir() and "target" not in folder.parts]
+    full = {str(folder.relative_to(RUST)): len(list(folder.glob("*.rs"))) for folder in folders}
+
+    assert {folder: files for folder, files in full.items() if files > MOST_FILES} == {}
+    # None of them is overlooked.
+    assert full["ferrodp-core/src"] > 5
 
 
 def test_clip_stays_small():

@@ -6,7 +6,7 @@ term of an error that is left out, a mass that is lost.
 
 KILLERS = {
     "accounting units": "cargo test -p ferrodp-accounting",
-    "turned sums": "cargo test -p ferrodp-accounting --lib -- contour::turned",
+    "turned sums": "cargo test -p ferrodp-accounting --lib -- contour::line::many_epsilons",
     "curves": "pytest tests/accounting/accountants/test_curves_of_accountants.py",
 }
 

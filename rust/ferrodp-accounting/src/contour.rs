@@ -11,15 +11,15 @@
 //! the rule is an upper bound, and subtracting bounds on the terms `k ≠ 0` gives a lower one (`line`). What else is in the answer:
 //!
 //! - *quadrature*: `K` at each node is a trapezoid rule in the outcome `x`, on a path shifted to where its integrand cannot grow with
-//!   τ (`quadrature`, `path`, `edges`, `support`); its nodes advance in τ by one complex multiplication (`advance`);
+//!   τ (`moments`); its nodes advance in τ by one complex multiplication;
 //! - *truncation*: the nodes left out, bounded by the modulus of `e^K`, which another shifted path shows to fall with τ;
 //! - *rounding*, counted term by term, to first order in [`UNIT`](crate::functions::UNIT) with constants that leave room for the rest.
 //!
 //! Three things make it work everywhere, not only where many steps add up to a smooth loss:
 //!
-//! - *the cut* (`cut`): losses of removals are heavy-tailed, so that `E e^{cL}` belongs to outcomes that never happen long before `c` is
+//! - *the cut* (`removal_tail`): losses of removals are heavy-tailed, so that `E e^{cL}` belongs to outcomes that never happen long before `c` is
 //!   where the saddle ought to be. Outcomes beyond some B are accounted apart, exactly but for a bounded remainder;
-//! - *smoothing* (`smoothing`): next to an atom nothing decays. Averages of the curve that bound it from above and from below have
+//! - *smoothing* (`line::smoothing`): next to an atom nothing decays. Averages of the curve that bound it from above and from below have
 //!   transforms that do;
 //! - *one step* has a closed form (`single`).
 //!
@@ -30,25 +30,16 @@
 //! relative width of the interval for ε has the median 1e-10 and the 99th percentile 2e-4; the widest are near-atomic, σ < ½ and
 //! few hits, where the lower smoothing costs some 10³·(c/τ)² of δ with τ the last node.
 
-mod advance;
 mod answer;
 mod complex;
 mod composition;
-mod cut;
-mod edges;
-mod envelope;
 mod invert;
 mod line;
 mod many;
-mod path;
-mod quadrature;
-mod ratio;
-mod real_sums;
+mod moments;
+mod removal_tail;
 mod saddle;
 mod single;
-mod smoothing;
-mod support;
-mod turned;
 mod worst;
 
 pub use answer::{Certified, delta_bounds, epsilon_bounds, log_delta_bounds};

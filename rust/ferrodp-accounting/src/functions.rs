@@ -3,7 +3,12 @@
 //! Each is `libm`'s, a port of musl's, whose authors claim errors below one unit in the last place (1.5 for `erf` and
 //! `erfc`). What is relied upon is four times that: [`RELATIVE_ERROR`]. A test compares them with mpmath at some 10⁵ points and fails where a
 //! quarter of the allowance, for `erfc` a half, is used up.
+//!
+//! [`lanes`] has exponentials of fixed-size arrays, [`normal`] and [`twofold`] tails of relative accuracy, `gauss_legendre` the
+//! quadrature with its error.
 
+pub(crate) mod gauss_legendre;
+pub mod lanes;
 pub mod normal;
 pub mod twofold;
 

@@ -4,22 +4,16 @@
 //! the instruction sets; it never touches `random`, `sample` or `clip`. Functions come from `libm` and from
 //! [`functions`], never from the platform, so that every machine gives the same answer.
 
-pub mod allocation;
 pub mod binomial;
-pub mod central_moments;
 pub mod certified;
 pub mod composition;
 pub mod contour;
-pub mod fixed_size;
 pub mod functions;
-mod gauss_legendre;
 pub mod gaussian;
-pub mod lanes;
 pub mod mechanism;
 pub mod memory;
 pub mod pld;
 pub mod rdp;
-pub mod shuffle;
-pub mod truncated;
+pub mod sampling;
 pub mod types;
 pub mod zcdp;

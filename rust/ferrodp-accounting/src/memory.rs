@@ -7,7 +7,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ferrodp_core::{Error, memory};
+use ferrodp_core::Error;
+use ferrodp_core::machine::memory;
 
 /// What is unwound with: no panic, so no hook reports it.
 struct OutOfMemory;

@@ -34,15 +34,15 @@ use std::sync::{Mutex, PoisonError};
 
 use zeroize::Zeroize;
 
-use crate::blocks;
-use crate::dispatch;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::isa::dispatch;
+use crate::machine::blocks;
+use crate::machine::memory::{filled, push, room};
+use crate::machine::residue::leaving_nothing;
 use crate::math::float_environment::in_default_environment;
-use crate::memory::{filled, push, room};
 use crate::params::{Granularity, exp2, floor_log2, positive};
 use crate::random::Key;
-use crate::residue::leaving_nothing;
 use crate::sample::standard::{Normals, PROPOSED_BITS, standard};
 use bounds::{Bounds, Responses, of_proposed};
 use kernel::{Accumulate, Advance, Floats, Integers, Kind, Limits, Nothing, Round, Width};

@@ -22,11 +22,11 @@
 
 use core::num::NonZeroUsize;
 
-use crate::blocks;
 use crate::isa::Isa;
+use crate::machine::blocks;
+use crate::machine::residue::leaving_nothing;
 use crate::math::float_environment::in_default_environment;
 use crate::random::{BLOCK, Key, Keystream};
-use crate::residue::leaving_nothing;
 
 mod attempt;
 mod candidate;

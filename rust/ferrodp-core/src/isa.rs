@@ -2,6 +2,8 @@
 //!
 //! Every kernel gives the same bits on every path, so the choice is one of speed alone.
 
+pub(crate) mod dispatch;
+
 use core::fmt;
 
 /// An instruction set that this CPU has been seen to support.

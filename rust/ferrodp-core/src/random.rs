@@ -18,7 +18,7 @@ use zeroize::Zeroize;
 
 use crate::error::Error;
 use crate::isa::{Isa, Kind};
-use crate::residue::leaving_nothing;
+use crate::machine::residue::leaving_nothing;
 
 #[cfg(target_arch = "x86_64")]
 mod aes_ni;

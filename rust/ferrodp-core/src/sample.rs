@@ -23,14 +23,14 @@
 
 use core::num::NonZeroUsize;
 
-use crate::blocks;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::machine::blocks;
+use crate::machine::residue::{depth_without, leaving_nothing, leaving_nothing_within};
 use crate::math::float_environment::in_default_environment;
 use crate::math::integer::Integer;
 use crate::params::{Granularity, floor_log2, positive};
 use crate::random::Key;
-use crate::residue::{depth_without, leaving_nothing, leaving_nothing_within};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -2,13 +2,13 @@
 //!
 //! Python hands over arrays that it has already made aligned and native and, but for rows of clipped sums, C-contiguous;
 //! anything else is refused here, not copied, except rows that are said to be foreign. An array is borrowed for the whole
-//! call, so that other calls of this library cannot touch it meanwhile; arrays of trees that are added are looked at in [`crate::tree`] instead, and not borrowed.
+//! call, so that other calls of this library cannot touch it meanwhile; arrays of trees that are added are looked at in [`crate::sums::tree`] instead, and not borrowed.
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
 use ferrodp_core::clip::{Element, Form, Leaf, Rows};
+use ferrodp_core::machine::memory::{gathered, push, room};
 use ferrodp_core::math::integer::Integer;
-use ferrodp_core::memory::{gathered, push, room};
 use numpy::{
     BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
     PyUntypedArrayMethods,

@@ -1,6 +1,6 @@
 //! Which process of a family of forks this is; see `ferrodp._fork`.
 
-use ferrodp_core::fork;
+use ferrodp_core::machine::fork;
 use pyo3::prelude::*;
 
 /// Returns this process' generation: another one in every forked child.

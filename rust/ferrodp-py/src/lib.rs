@@ -6,25 +6,16 @@ use pyo3::prelude::*;
 
 mod accounting;
 mod array;
-mod bernoulli;
-mod bit_generator;
-mod clip;
-mod correlated;
-mod discrete;
+mod draws;
 mod error;
 mod fork;
 mod isa;
-mod noise;
 mod permit;
 mod reserve;
-mod respond;
-mod secure;
-mod select;
 mod sqlite;
-mod subset;
+mod sums;
 #[cfg(feature = "testing")]
 mod testing;
-mod tree;
 mod words;
 
 /// The native half of `ferrodp`.
@@ -46,21 +37,12 @@ mod _native {
         let available: Vec<_> = ferrodp_core::Isa::available().iter().map(|isa| isa.name()).collect();
         module.add("available_isas", available)?;
         accounting::register(module)?;
-        bernoulli::register(module)?;
-        bit_generator::register(module)?;
-        clip::register(module)?;
-        correlated::register(module)?;
-        discrete::register(module)?;
+        draws::register(module)?;
         fork::register(module)?;
-        noise::register(module)?;
         permit::register(module)?;
-        respond::register(module)?;
-        secure::register(module)?;
-        select::register(module)?;
         sqlite::register(module)?;
         #[cfg(feature = "testing")]
         testing::register(module)?;
-        tree::register(module)?;
-        subset::register(module)
+        sums::register(module)
     }
 }

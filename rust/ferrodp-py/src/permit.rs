@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use ferrodp_core::fork;
+use ferrodp_core::machine::fork;
 use ferrodp_core::random::Key;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -5,11 +5,12 @@ use core::num::NonZeroUsize;
 
 use ferrodp_accounting::certified::Interval;
 use ferrodp_accounting::composition::equal;
+use ferrodp_accounting::functions::lanes;
 use ferrodp_accounting::functions::{self, normal, twofold::Twofold};
-use ferrodp_accounting::lanes;
 use ferrodp_accounting::rdp::{PoissonGaussian, PoissonReplaced, Rule};
+use ferrodp_accounting::sampling::central_moments;
 use ferrodp_accounting::types::Bounds;
-use ferrodp_accounting::{binomial, central_moments, gaussian};
+use ferrodp_accounting::{binomial, gaussian};
 use ferrodp_core::clip::{ClipNorm, GridSum, Rows};
 use ferrodp_core::discrete::{Discrete, Scale};
 use ferrodp_core::params::Granularity;

@@ -2,9 +2,10 @@
 
 use ferrodp_accounting::contour::Quantity;
 use ferrodp_accounting::types::Direction;
+use ferrodp_core::choice::select;
 use ferrodp_core::clip::Order;
 use ferrodp_core::secure::residues::Modulus;
-use ferrodp_core::{discrete, sample, select};
+use ferrodp_core::{discrete, sample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;

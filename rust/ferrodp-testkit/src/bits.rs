@@ -16,16 +16,16 @@ use ferrodp_accounting::pld::query::worst;
 use ferrodp_accounting::pld::types::{Settings, Step};
 use ferrodp_accounting::rdp::poisson_gaussian;
 use ferrodp_accounting::types::Question;
-use ferrodp_core::bernoulli;
+use ferrodp_core::choice::bernoulli;
+use ferrodp_core::choice::respond::Response;
+use ferrodp_core::choice::select::{self, NoisyThreshold, Rate};
 use ferrodp_core::clip::{ClipNorm, GridSum, Order, Rows, clip_rows};
 use ferrodp_core::discrete::fixed::FixedTime;
 use ferrodp_core::discrete::{Discrete, Law as IntegerLaw, Scale};
 use ferrodp_core::isa::Isa;
 use ferrodp_core::params::Granularity;
 use ferrodp_core::random::Key;
-use ferrodp_core::respond::Response;
 use ferrodp_core::sample::{Law, Noise};
-use ferrodp_core::select::{self, NoisyThreshold, Rate};
 
 /// Lengths around the blocks of the samplers, and one that two threads share.
 const LENGTHS: [usize; 10] = [0, 1, 7, 8, 15, 17, 1023, 1025, 4099, 20_000];

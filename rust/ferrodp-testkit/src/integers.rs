@@ -4,15 +4,18 @@
 //! and Anderson and Darling's tests of the integers themselves would be conservative, and blind where a few integers have
 //! most of the mass; of the transform they are exact. The histogram of the integers is tested besides, without `V`.
 
+pub mod census;
+pub mod integer_law;
+
 use ferrodp_core::discrete::{Discrete, Law as DiscreteLaw, Scale};
 use ferrodp_core::isa::Isa;
 use ferrodp_core::random::{Key, Keystream};
 use std::num::NonZeroUsize;
 
-use crate::census::Census;
 use crate::finding::Finding;
-use crate::integer_law::IntegerLaw;
 use crate::law::Law;
+use census::Census;
+use integer_law::IntegerLaw;
 
 /// One way to call the sampler.
 #[derive(Clone, Copy, Debug)]

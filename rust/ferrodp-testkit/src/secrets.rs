@@ -1,6 +1,6 @@
 //! Does a branch or an address depend on the noise? Asked of memcheck, which watches the key and all that is drawn with it.
 //!
-//! The key is made a secret ([`crate::memcheck`]) before a sampler sees it, and so are the values that noise is added to. The
+//! The key is made a secret ([`crate::secrets::memcheck`]) before a sampler sees it, and so are the values that noise is added to. The
 //! samplers are those that everybody uses, without any hook: the cipher spreads the secret over its keystream by itself.
 //!
 //! One branch of noise in fixed time does depend on it: whether a decision is open, which has a probability below 2⁻¹⁰⁰ a
@@ -19,10 +19,11 @@ use ferrodp_core::discrete::{Discrete, Law, Scale, Whole};
 use ferrodp_core::isa::Isa;
 use ferrodp_core::random::{Key, Keystream};
 
-use crate::memcheck::{disclose, hide};
+use memcheck::{disclose, hide};
 
 mod cases;
 mod judge;
+pub mod memcheck;
 
 pub use cases::{Case, Group};
 pub use judge::{Verdict, judge};

@@ -1,7 +1,9 @@
 //! One pass over the draws: everything that the tests ask of them, in a few counters.
 
+pub(crate) mod order;
+
 use crate::law::{BINS, Bins, Law};
-use crate::order::{COARSE, LANES, Order};
+use order::{COARSE, LANES, Order};
 
 /// Classes of low-order bits.
 pub(crate) const LOW: usize = 256;

@@ -4,10 +4,10 @@
 
 use ferrodp_core::isa::Isa;
 use ferrodp_core::random::Keystream;
-use ferrodp_testkit::census::Census;
 use ferrodp_testkit::draws::key_of;
 use ferrodp_testkit::finding::Finding;
-use ferrodp_testkit::integer_law::IntegerLaw;
+use ferrodp_testkit::integers::census::Census;
+use ferrodp_testkit::integers::integer_law::IntegerLaw;
 use ferrodp_testkit::integers::{INTEGER_SETTINGS, IntegerSetting};
 use ferrodp_testkit::law::Law;
 use ferrodp_testkit::verdict::holm;

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use ferrodp_core::discrete::Law;
-use ferrodp_testkit::memcheck;
+use ferrodp_testkit::secrets::memcheck;
 use ferrodp_testkit::secrets::{Group, judge};
 
 fn check(group: Group) {

@@ -21,7 +21,7 @@ If M ≥ B, x or the null record takes the place of another one with probability
 (1 − q′)μ₀ + q′μ′ with μ at most 2C from either. As for fixed-size samples under replacement, δ(ε) is at most q′ times
 that of noise z/2 at ln(1 + (e^ε − 1)/q′), in either direction ([BBG18] Theorem 2).
 
-Sources: [CGKKMSZ24]; arXiv:2508.15089. Probabilities and curves are computed by `ferrodp_accounting::truncated`.
+Sources: [CGKKMSZ24]; arXiv:2508.15089. `ferrodp_accounting::sampling::truncated` computes probabilities and curves.
 """
 
 from __future__ import annotations

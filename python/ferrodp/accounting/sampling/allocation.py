@@ -2,7 +2,7 @@
 
 A round has T steps with Gaussian noise; each record takes part in k of them, all choices being equally likely and
 secret. One record is added, removed or zeroed; sensitivities are those for that relation. The Rust module
-`ferrodp_accounting::allocation` has the distribution and the proofs.
+`ferrodp_accounting::sampling::allocation` has the distribution and the proofs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 //! From a composition to certified δ(ε) and ε(δ), one direction at a time.
 
 use super::composition::Composition;
-use super::cut::{self, Cut, Floors};
 use super::invert::{invert, invert_above_zero};
+use super::line::many_epsilons::Turned;
 use super::line::{Line, LogDelta, Plan, log_chernoff, log_mgf_upper, rounded_contour};
-use super::path::round_to_bits;
+use super::moments::path::round_to_bits;
+use super::removal_tail::{self, Cut, Floors};
 use super::saddle::Curve;
 use super::single;
-use super::turned::Turned;
 use crate::functions::{RELATIVE_ERROR, UNIT, exp, ln};
 use crate::types::Direction;
 use core::f64::consts::PI;
@@ -83,7 +83,7 @@ impl Problem {
         if direction == Direction::Add || composition.sampled.is_empty() {
             return (uncut, false);
         }
-        let cut = Cut::new(composition, None, place.epsilon, place.log_delta, cut::SPARE);
+        let cut = Cut::new(composition, None, place.epsilon, place.log_delta, removal_tail::SPARE);
         let with = Curve::new(&cut.composition, direction).cumulants(FARTHER * place.c).value;
         let without = curve.cumulants(FARTHER * place.c).value;
         (uncut, without - with > HEAVY)
@@ -158,9 +158,9 @@ impl Problem {
     /// Cuts the tail for δ(ε) and returns the bounds on its logarithm; `place` is a first idea of it.
     fn with_cut(&mut self, composition: &Composition, epsilon: f64, mut place: Place) -> Certified {
         let floors = Floors::new(composition);
-        let (mut best, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, cut::SPARE);
-        let mut spare = cut::SPARE;
-        while best.loses_digits(best.upper - best.lower) && spare > cut::LEAST_SPARE {
+        let (mut best, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, removal_tail::SPARE);
+        let mut spare = removal_tail::SPARE;
+        while best.loses_digits(best.upper - best.lower) && spare > removal_tail::LEAST_SPARE {
             spare -= FEWER;
             let (found, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, spare);
             if found.upper - found.lower >= best.upper - best.lower {
@@ -236,7 +236,7 @@ impl Shared {
         let (mut problem, heavy) = Problem::new(composition, &mut curve, direction, &place);
         let line = if heavy {
             let floors = Floors::new(composition);
-            problem.with_cut_of(composition, &floors, epsilon, &mut place, cut::SPARE).1
+            problem.with_cut_of(composition, &floors, epsilon, &mut place, removal_tail::SPARE).1
         } else {
             problem.line(&place, &mut curve)
         };
@@ -384,7 +384,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
     // Where the Chernoff bound has led below ε, as what the cut leaves changes with it, it is not followed again.
     let mut floor = 0.0;
     let mut lines = 0;
-    let mut spare = cut::SPARE;
+    let mut spare = removal_tail::SPARE;
     let floors = Floors::new(composition);
     for _ in 0..60 {
         let cut = Cut::new(composition, Some(&floors), at, log_delta, spare);
@@ -416,7 +416,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
             at = 1.3 * at + 1.0 / line.c;
         } else if found.upper < 0.97 * at {
             at = found.upper;
-        } else if found.loses_digits((best.upper - best.lower) / best.upper) && spare > cut::LEAST_SPARE {
+        } else if found.loses_digits((best.upper - best.lower) / best.upper) && spare > removal_tail::LEAST_SPARE {
             spare -= FEWER;
         } else {
             break;

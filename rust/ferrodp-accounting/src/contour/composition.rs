@@ -1,6 +1,6 @@
 //! What is composed: plain Gaussians, which add up to one, and Poisson-sampled ones.
 
-use super::ratio::Sampled;
+use super::moments::ratio::Sampled;
 use crate::functions::{UNIT, ln, ln_1p};
 use crate::memory::room;
 use crate::types::Direction;

@@ -1,18 +1,22 @@
 //! The integrand on one vertical line, with a bound on the error of every value, and what follows for δ(ε).
 
-use super::advance::{Sweep, exponential_error};
+mod envelope;
+pub(super) mod many_epsilons;
+pub(super) mod smoothing;
+
 use super::complex::{Complex, ln_1p_complex, modulus};
 use super::composition::{Composition, digits, rough_digits};
-use super::envelope::envelope;
-use super::path::round_to_bits;
-use super::quadrature::{Tilted, tilted};
-use super::smoothing::{Smoothing, Transform};
-use super::turned::{Node, Sum, Turned};
+use super::moments::advance::{Sweep, exponential_error};
+use super::moments::path::round_to_bits;
+use super::moments::quadrature::{Tilted, tilted};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
 use crate::memory::{filled, gathered, room};
 use crate::types::Direction;
 use core::f64::consts::PI;
+use envelope::envelope;
 use ferrodp_core::Isa;
+use many_epsilons::{Node, Sum, Turned};
+use smoothing::{Smoothing, Transform};
 
 /// `K(c + iτⱼ)` at `τⱼ = jh`, for one direction, one `c` and one `h`.
 #[derive(Clone, Debug)]

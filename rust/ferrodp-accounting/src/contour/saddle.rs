@@ -1,11 +1,11 @@
 //! Where to put the contour. Any `c > 0` gives valid bounds; the saddle point gives tight ones, so nothing here need be exact.
 
 use super::composition::Composition;
-use super::path::{Path, Rule, Shape};
-use super::quadrature::beyond_end;
-use super::ratio::Sampled;
-use super::real_sums::{Axis, Sums};
-use super::support::Support;
+use super::moments::path::{Path, Rule, Shape};
+use super::moments::quadrature::beyond_end;
+use super::moments::ratio::Sampled;
+use super::moments::real_sums::{Axis, Sums};
+use super::moments::support::Support;
 use crate::functions::{exp, expm1, ln, ln_1p, sqrt};
 use crate::types::Direction;
 use ferrodp_core::Isa;

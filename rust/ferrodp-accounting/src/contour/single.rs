@@ -12,7 +12,7 @@
 
 use super::composition::Composition;
 use super::line::LogDelta;
-use super::ratio::Sampled;
+use super::moments::ratio::Sampled;
 use crate::functions::{RELATIVE_ERROR, UNIT, erfc, exp, expm1, ln, ln_1p};
 use crate::types::Direction;
 use core::f64::consts::{FRAC_PI_2, PI, SQRT_2};

@@ -1,12 +1,12 @@
 //! Each error term is real: where it is made large, bounds widen and stay valid, and without it they would be wrong.
 
-use super::advance::{Sweep, exponential_error};
 use super::answer::{delta_bounds, epsilon_bounds, log_delta_bounds, log_delta_by_contour};
 use super::complex::{Complex, exp_m1, modulus};
 use super::composition::{Composition, Release};
 use super::line::{Line, LogDelta, Plan, log_mgf_upper};
-use super::quadrature::{Tilted, log_envelope, tilted};
-use super::ratio::Sampled;
+use super::moments::advance::{Sweep, exponential_error};
+use super::moments::quadrature::{Tilted, log_envelope, tilted};
+use super::moments::ratio::Sampled;
 use crate::functions::{exp, lgamma, ln, ln_1p};
 use crate::types::Direction;
 use ferrodp_core::Isa;

@@ -8,7 +8,7 @@ use crate::functions::{UNIT, ln};
 use crate::memory::{gathered, room};
 use crate::types::Direction;
 use ferrodp_core::Error;
-use ferrodp_core::blocks::for_each_block;
+use ferrodp_core::machine::blocks::for_each_block;
 use std::num::NonZeroUsize;
 
 /// What is asked, and at which point.

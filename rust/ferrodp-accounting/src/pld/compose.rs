@@ -21,12 +21,14 @@
 //! - *Wrap-around* adds mass, which an upper bound may have; what a lower bound subtracts, and what an upper one adds for the
 //!   nodes above the window, are Chernoff bounds from sums over e^((θ ± s)k) that are taken along the way.
 
+pub mod fft;
+
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
 use crate::memory::{filled, gathered};
-use crate::pld::cells::sum;
 use crate::pld::discretize::Bracket;
-use crate::pld::fft::{Fft, conjugate};
+use crate::pld::discretize::cells::sum;
 use crate::pld::grid::GridLoss;
+use fft::{Fft, conjugate};
 use num_complex::Complex64;
 
 /// Which part of the line a composition keeps, and how it is tilted.

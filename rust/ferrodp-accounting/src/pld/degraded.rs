@@ -1,8 +1,8 @@
 //! Each term of the error budget, left out: then a bound is wrong that holds with it.
 
+use super::compose::fft::Fft;
 use super::compose::{Composer, Composition, Window};
 use super::discretize::{Lower, bracket};
-use super::fft::Fft;
 use super::grid::Nodes;
 use super::pair::{LossPair, Mass};
 use super::pairs::{FiniteLosses, Gaussian, PoissonSampled};

@@ -7,12 +7,14 @@
 //! moved by its error, node 0 takes what is missing to 1, and nothing grows with the number of steps but the loss of those
 //! few units. A lower bound is the mirror image.
 
+pub(super) mod cells;
+mod merge_lower;
+
 use crate::functions::{UNIT, expm1};
-use crate::pld::cells::{Cells, empty, raise, sink};
 use crate::pld::grid::{GridLoss, Nodes};
 use crate::pld::pair::LossPair;
-use crate::pld::walk;
 use crate::types::Rounding;
+use cells::{Cells, empty, raise, sink};
 
 /// Two laws on the same nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +54,7 @@ pub fn bracket(pair: &dyn LossPair, nodes: Nodes, kind: Lower) -> Bracket {
     let upper = connect_the_dots(pair, nodes, &cells, Rounding::Up);
     match kind {
         Lower::Merged => {
-            let (lower, rounded) = walk::lower(pair, nodes, &cells);
+            let (lower, rounded) = merge_lower::lower(pair, nodes, &cells);
             Bracket { upper, lower, spread: 0.0, rounded }
         }
         Lower::Spread => {
@@ -152,7 +154,7 @@ fn exact(pair: &dyn LossPair, nodes: Nodes, atom: i64, stride: i64) -> Bracket {
 mod tests {
     use super::*;
     use crate::functions::exp;
-    use crate::pld::cells::sum;
+    use crate::pld::discretize::cells::sum;
     use crate::pld::pairs::{Gaussian, PoissonSampled, Reversed};
 
     /// δ of a grid law, or of one and itself.

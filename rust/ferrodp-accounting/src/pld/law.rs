@@ -2,12 +2,12 @@
 
 use crate::functions::exp;
 use crate::memory::gathered;
+use crate::pld::compose::fft::Fft;
 use crate::pld::compose::{Composer, Side, Window};
 use crate::pld::discretize::{Lower, bracket};
-use crate::pld::fft::Fft;
 use crate::pld::grid::Nodes;
-use crate::pld::sketch::Plan;
-use crate::pld::spacing::{log2_ceil, short};
+use crate::pld::task::coarse_pair::Plan;
+use crate::pld::task::spacing::{log2_ceil, short};
 use crate::pld::types::Step;
 use ferrodp_core::Error;
 

@@ -11,10 +11,12 @@
 //! most ∫/h + m², the integral being e^(−2θ(κ−n))/(t(2t + 1)(2t + 2)). Masses are never negative, so computed ones that are
 //! become 0, which only shrinks the noise. A step of the recurrence is within 16 units of exact, n of them within 16n.
 
+mod gap;
+
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
 use crate::memory::{filled, gathered};
 use crate::pld::compose::{Composition, Side};
-use crate::pld::gap::Gap;
+use gap::Gap;
 
 /// Bound on the relative error of the scale S = e^x for |x| < 1000, and of the few operations after it.
 const LAST_ROUNDINGS: f64 = 2048.0 * UNIT;

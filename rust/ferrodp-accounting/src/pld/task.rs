@@ -1,16 +1,19 @@
 //! Planning and refining one question: tilt, window and grid, discretize, compose, read off; then finer where it pays.
 
+pub(super) mod coarse_pair;
+pub(super) mod spacing;
+
 use crate::functions::{UNIT, exp, ln, sqrt};
 use crate::pld::chernoff::Moments;
+use crate::pld::compose::fft::Fft;
 use crate::pld::compose::{Composer, Window};
 use crate::pld::discretize::{Lower, bracket};
-use crate::pld::fft::Fft;
 use crate::pld::grid::{MOST_ERROR, Nodes};
 use crate::pld::read::Curve;
-use crate::pld::sketch::Plan;
-use crate::pld::spacing::{common, fitting, log2_ceil, short};
 use crate::pld::types::{Answer, Settings, Step};
 use crate::types::Question;
+use coarse_pair::Plan;
+use spacing::{common, fitting, log2_ceil, short};
 
 /// Limit on the cells of a step: each asks a pair for its masses twice.
 const MOST_CELLS: f64 = 524_288.0;

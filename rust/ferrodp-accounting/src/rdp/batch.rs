@@ -5,11 +5,11 @@ use core::convert::Infallible;
 use core::num::NonZeroUsize;
 
 use ferrodp_core::Isa;
-use ferrodp_core::blocks::for_each_block;
+use ferrodp_core::machine::blocks::for_each_block;
 
+use super::curve::poisson_gaussian::PoissonGaussian;
 use super::curve::{add, rounded_up};
 use super::optimize::{PLACES, best};
-use super::poisson_gaussian::PoissonGaussian;
 use crate::types::Bounds;
 use crate::types::Question;
 

@@ -1,14 +1,21 @@
 //! All Rényi curves under one name.
 
+pub(super) mod closed_forms;
+pub(super) mod closed_sum;
+pub(super) mod discrete;
+pub(super) mod poisson_gaussian;
+pub(super) mod replaced;
+pub(super) mod shifted;
+
 use ferrodp_core::Isa;
 
-use super::closed_forms;
-use super::discrete::Discrete;
-use super::poisson_gaussian::PoissonGaussian;
-use super::replaced::PoissonReplaced;
-use super::shifted::Shifted;
 use crate::functions::UNIT;
 use crate::types::Bounds;
+
+use discrete::Discrete;
+use poisson_gaussian::PoissonGaussian;
+use replaced::PoissonReplaced;
+use shifted::Shifted;
 
 /// A release's Rényi divergence as a function of the order.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 //! every order between them, by linear interpolation; the larger one of two directions is bounded by interpolating the larger bounds.
 //! Orders are whole up to 64, and then 2 % apart: that costs less than 1/3000 where `ρ` grows like `α`.
 
-use ferrodp_core::hashing::Map;
+use ferrodp_core::machine::hashing::Map;
 use std::sync::OnceLock;
 
 use crate::binomial;

@@ -1,11 +1,15 @@
 //! From sums over nodes to bounds on `ρ(α)`: aliasing, truncation and rounding all added.
 
+pub(super) mod nodes;
+pub(super) mod sum;
+pub(super) mod table;
+
 use ferrodp_core::Isa;
 
-use super::sum::{LANES, LARGE_EXCESS, Request, Sums, centered_on};
-use super::table::{self, CHUNK, Table};
 use crate::functions::{UNIT, exp, ln, ln_1p};
 use crate::types::Bounds;
+use sum::{LANES, LARGE_EXCESS, Request, Sums, centered_on};
+use table::{CHUNK, Table};
 
 /// Largest bound on `ln A` for which all terms are floats.
 pub(super) const LARGEST_LOG: f64 = 600.0;

@@ -20,9 +20,9 @@ use super::source::copy;
 use super::source::element::Float;
 use super::source::leaf::{Leaf, Matrix, Rows};
 use super::source::plain::{self, Piece};
-use crate::blocks::for_each_block;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::machine::blocks::for_each_block;
 use crate::math::float_environment::in_default_environment;
 
 /// Columns that a thread takes at a time, where threads share the columns of a row.

@@ -12,10 +12,10 @@ use super::rule::clip_norm::ClipNorm;
 use super::rule::decide::{Decision, Fate, Rule};
 use super::rule::error_budget::ErrorBudget;
 use super::source::element::Float;
-use crate::blocks::for_each_block;
-use crate::dispatch::{self, Kernel};
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel};
+use crate::machine::blocks::for_each_block;
 use crate::math::float_environment::in_default_environment;
 
 /// Bytes of output that a thread works on at a time, at least.

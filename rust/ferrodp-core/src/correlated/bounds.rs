@@ -2,7 +2,7 @@
 
 use super::system::System;
 use crate::error::Error;
-use crate::memory::filled;
+use crate::machine::memory::filled;
 use crate::params::exp2;
 use crate::sample::standard::PROPOSED_BITS;
 

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::system::System;
 use super::value::Value;
-use crate::dispatch::Kernel;
+use crate::isa::dispatch::Kernel;
 
 /// Adding and subtracting this rounds a number below 2⁵¹ to the nearest integer.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;

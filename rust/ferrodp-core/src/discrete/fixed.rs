@@ -20,11 +20,11 @@
 use core::num::NonZeroUsize;
 
 use super::{Law, Scale, Whole};
-use crate::blocks;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::machine::blocks;
+use crate::machine::residue::leaving_nothing;
 use crate::random::{BLOCK, Key, Keystream};
-use crate::residue::leaving_nothing;
 
 mod thresholds;
 

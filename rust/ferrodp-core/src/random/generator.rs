@@ -20,8 +20,8 @@ use core::fmt;
 use super::Key;
 use crate::error::Error;
 use crate::isa::Isa;
-use crate::residue::leaving_nothing;
-use crate::wiped;
+use crate::machine::residue::leaving_nothing;
+use crate::machine::wiped;
 
 /// Bytes drawn at once: whole blocks, and with their number a page of memory.
 const BUFFER: usize = 4080;

@@ -13,7 +13,7 @@ use super::small_sums::{self, Join};
 use super::sums::{self, Release, Steps, Sums};
 use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
 use super::{decide, lanes, single};
-use crate::dispatch::prefetch_starts;
+use crate::isa::dispatch::prefetch_starts;
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;

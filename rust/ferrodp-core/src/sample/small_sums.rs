@@ -7,8 +7,8 @@
 //! the largest float. [`super::sums::released`] forms the same integer in 64 bits, where it is exact, and rounds once as well.
 
 use super::types::Number;
-use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel};
 
 /// Integers that are small are below this in size.
 const SMALL: f32 = 16_777_216.0;

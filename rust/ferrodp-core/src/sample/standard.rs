@@ -120,7 +120,7 @@ impl<'a> Normals<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::residue::leaving_nothing;
+    use crate::machine::residue::leaving_nothing;
 
     #[test]
     fn further_digits_continue_what_is_proposed() {

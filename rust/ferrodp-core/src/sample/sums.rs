@@ -13,10 +13,10 @@
 
 use super::small_sums;
 use super::types::{CHUNK, Number};
-use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Kind;
+use crate::isa::dispatch::{self, Kernel};
 
 /// Elements in one step of the loop.
 const LANES: usize = 16;

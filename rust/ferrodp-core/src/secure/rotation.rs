@@ -10,9 +10,9 @@
 use core::ops::{Add, Mul, Sub};
 
 use crate::clip::Float;
-use crate::dispatch::{self, Kernel};
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel};
 use crate::math::float_environment::in_default_environment;
 use crate::random::{BLOCK, Key, Keystream};
 

@@ -7,7 +7,7 @@ use crate::words::{DirectionsArg, QuantityArg};
 use ferrodp_accounting::contour::{Composition, Release, Worst, bounds, many, sweep, worst};
 use ferrodp_accounting::memory::asked;
 use ferrodp_accounting::types::Direction;
-use ferrodp_core::memory::gathered;
+use ferrodp_core::machine::memory::gathered;
 use numpy::{IntoPyArray, PyArray2, ndarray::Array2};
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;

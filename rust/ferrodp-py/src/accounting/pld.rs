@@ -11,7 +11,7 @@ use ferrodp_accounting::pld::query::{pure_epsilon, worst};
 use ferrodp_accounting::pld::types::{Answer, Settings, Step};
 use ferrodp_accounting::types::Question;
 use ferrodp_core::Error;
-use ferrodp_core::memory::{gathered, room};
+use ferrodp_core::machine::memory::{gathered, room};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 

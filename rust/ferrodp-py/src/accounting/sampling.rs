@@ -3,11 +3,11 @@
 use core::num::NonZeroUsize;
 use std::sync::Mutex;
 
-use ferrodp_accounting::allocation::{self, AddedMoments, Allocation, RemovedMoments};
-use ferrodp_accounting::fixed_size::{self, moments};
-use ferrodp_accounting::truncated::Truncated;
+use ferrodp_accounting::sampling::allocation::{self, AddedMoments, Allocation, RemovedMoments};
+use ferrodp_accounting::sampling::fixed_size::{self, moments};
+use ferrodp_accounting::sampling::truncated::Truncated;
 use ferrodp_accounting::types::{Bounds, Rounding};
-use ferrodp_core::memory::gathered;
+use ferrodp_core::machine::memory::gathered;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -63,7 +63,7 @@ fn rdp_fixed_size<'py>(
 }
 
 /// Returns bounds on P[Bin(number, q) > most], bounds on the chance of a full batch, and q′; see
-/// `ferrodp.accounting._solve.truncated_poisson`.
+/// `ferrodp.accounting._laws.truncated_poisson`.
 #[pyfunction]
 #[pyo3(signature = (number, q, most, /))]
 fn truncated_sample(py: Python<'_>, number: u64, q: f64, most: u64) -> ((f64, f64), (f64, f64), f64) {

@@ -1,6 +1,6 @@
 //! Bindings of `shuffle`.
 
-use ferrodp_accounting::shuffle::Shuffle;
+use ferrodp_accounting::sampling::shuffle::Shuffle;
 use ferrodp_accounting::types::Bounds;
 use pyo3::prelude::*;
 

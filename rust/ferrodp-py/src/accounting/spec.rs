@@ -5,7 +5,7 @@
 use ferrodp_accounting::mechanism::Mechanism;
 use ferrodp_accounting::memory::asked;
 use ferrodp_accounting::pld::pair::LossPair;
-use ferrodp_core::memory::{gathered, room};
+use ferrodp_core::machine::memory::{gathered, room};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;

@@ -12,7 +12,7 @@
 
 use std::process::ExitCode;
 
-use ferrodp_testkit::memcheck;
+use ferrodp_testkit::secrets::memcheck;
 use ferrodp_testkit::secrets::{Group, judge};
 
 fn main() -> ExitCode {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use ferrodp_core::discrete::Law;
 
-use crate::memcheck::count_reports;
+use crate::secrets::memcheck::count_reports;
 
 /// What one process does under valgrind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Losses that take few values: randomized response, and what is known of an (ε, δ) guarantee.
 
 use crate::functions::{UNIT, exp, ln, ln_1p};
-use crate::pld::cells::sum;
+use crate::pld::discretize::cells::sum;
 use crate::pld::pair::{LossPair, Mass};
 
 /// A loss of finitely many values.

@@ -18,8 +18,8 @@ use super::lanes::{Chunk, fold_in_halves, put_last};
 use super::measure::LEAVES_AHEAD;
 use crate::clip::source::element::Element;
 use crate::clip::source::plain::Piece;
-use crate::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_second_all};
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_second_all};
 
 /// Columns that are finished for all rows of a tile before the next ones: their sums stay in the first-level cache. Lanes
 /// of certificates are folded as often.

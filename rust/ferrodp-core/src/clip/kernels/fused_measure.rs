@@ -6,10 +6,10 @@ use super::lanes::{Chunk, fold_in_halves};
 use super::measure::{BLOCK, LANES, add_chunk, add_tail};
 use crate::clip::source::element::Element;
 use crate::clip::source::plain::Piece;
-use crate::dispatch::{CACHE_LINE, prefetch, prefetch_second, waits_long};
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Kind;
+use crate::isa::dispatch::{CACHE_LINE, prefetch, prefetch_second, waits_long};
 
 /// Rows that are measured while as many are added.
 pub(in crate::clip) const ROWS: usize = 4;

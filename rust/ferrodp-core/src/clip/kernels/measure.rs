@@ -12,8 +12,8 @@ use core::ops::Range;
 use super::lanes::{Chunk, fold_in_halves};
 use crate::clip::source::element::{Element, Float};
 use crate::clip::source::plain::Piece;
-use crate::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel, PAGE, prefetch_second_all};
 
 /// Elements in a block.
 pub(in crate::clip) const BLOCK: usize = 4096;

@@ -23,7 +23,7 @@ use crate::clip::rule::near_bound;
 use crate::clip::rule::row_decisions::ClipRule;
 use crate::clip::source::element::Element;
 use crate::clip::source::leaf::Matrix;
-use crate::dispatch::{self, Kernel};
+use crate::isa::dispatch::{self, Kernel};
 
 /// The most columns of a panel: its certificates go through no more additions than the error budget pays for.
 pub(in crate::clip) const MAX_PANEL_COLUMNS: usize = 1024;

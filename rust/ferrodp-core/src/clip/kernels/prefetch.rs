@@ -4,7 +4,7 @@
 //! wait until one is free.
 
 use crate::clip::source::leaf::Matrix;
-use crate::dispatch::{CACHE_LINE, prefetch_second, waits_long};
+use crate::isa::dispatch::{CACHE_LINE, prefetch_second, waits_long};
 
 /// Bytes of rows from which on the next ones are prefetched: fewer are in a cache.
 const MIN_PREFETCHED_BYTES: usize = 1 << 21;

@@ -6,7 +6,7 @@
 use super::decide::Rule;
 use crate::clip::kernels::lanes::mask;
 use crate::clip::source::element::Element;
-use crate::dispatch::Kernel;
+use crate::isa::dispatch::Kernel;
 
 /// Rows that are decided at once.
 pub(in crate::clip) const DECIDED_ROWS: usize = 16;

@@ -22,8 +22,8 @@ use core::cmp::Ordering;
 use crate::clip::kernels::lanes::{fold_in_halves, mask};
 use crate::clip::kernels::measure::Power;
 use crate::clip::source::element::Element;
-use crate::dispatch::{self, Kernel};
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel};
 use crate::params::{exp2, floor_log2};
 
 /// Independent sums.

@@ -12,8 +12,8 @@ use crate::clip::kernels::lanes::mask;
 use crate::clip::kernels::measure::Power;
 use crate::clip::source::element::Element;
 use crate::clip::source::plain::{self, Piece};
-use crate::dispatch;
 use crate::isa::Isa;
+use crate::isa::dispatch;
 
 /// Floating-point sums of squares of up to 2⁶¹ prove that every integer was formed exactly and that the sum of their squares in 64 bits
 /// has not wrapped.

@@ -6,8 +6,8 @@ use core::ops::Range;
 
 use super::element::{Float, Form, brain, half};
 use super::leaf::Leaf;
-use crate::dispatch::{self, Kernel, prefetch_second};
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel, prefetch_second};
 
 /// Rows and columns that are transposed at once where elements of a column are neighbors: a cache line of `f32`.
 const BLOCK: usize = 16;

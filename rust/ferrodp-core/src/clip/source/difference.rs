@@ -8,11 +8,11 @@
 use core::num::NonZeroUsize;
 
 use super::element::Float;
-use crate::blocks::for_each_block;
 use crate::clip::kernels::measure::{self, BLOCK};
-use crate::dispatch::{self, Kernel};
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::isa::dispatch::{self, Kernel};
+use crate::machine::blocks::for_each_block;
 use crate::math::float_environment::in_default_environment;
 
 /// Blocks that a thread forms at a time.

@@ -3,7 +3,7 @@
 //! Every enclosure is an interval of big integers. `⌊2ⁿ·c⌋` is known as soon as both ends agree on it. `c` is irrational, for it
 //! is a rational function of `e^−q`, `q` rational, or of a theta series in it, so some precision suffices: 256 bits nearly always.
 
-use super::super::{Law, Scale};
+use crate::discrete::{Law, Scale};
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 

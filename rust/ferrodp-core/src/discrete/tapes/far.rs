@@ -1,10 +1,10 @@
 //! Ties that no draw will ever show: `U` agrees with the acceptance for more than 450 digits, which the first precision of the
 //! last stage does not reach, or differs from it in one word alone.
 
-use super::super::Law;
-use super::super::attempt::NARROW_BITS;
-use super::super::table::{CELL_BITS, Entry};
 use super::{Case, cases};
+use crate::discrete::Law;
+use crate::discrete::attempt::NARROW_BITS;
+use crate::discrete::table::{CELL_BITS, Entry};
 use crate::math::natural::Natural;
 
 /// Bits of the arithmetic of [`far_digits`].

@@ -5,10 +5,10 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
-use super::super::tables::single::BY_OCTAVE;
-use super::super::types::{GROUP, Open, PADDING, paired};
 use super::{BELOW_2_31, ONE, Single};
 use crate::isa::{Isa, Kind};
+use crate::sample::tables::single::BY_OCTAVE;
+use crate::sample::types::{GROUP, Open, PADDING, paired};
 
 /// Vectors that advance together.
 const ABREAST: usize = PADDING / GROUP;

@@ -2,10 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::super::tables::single::BY_HALF;
-use super::super::types::{GROUP, Open, PADDING, paired};
 use super::{ONE, Single};
 use crate::isa::{Isa, Kind};
+use crate::sample::tables::single::BY_HALF;
+use crate::sample::types::{GROUP, Open, PADDING, paired};
 
 /// A table of 32.
 type Table = [__m512; 2];

@@ -4,10 +4,10 @@
 
 use core::arch::aarch64::*;
 
-use super::super::tables::single::BY_OCTAVE;
-use super::super::types::{GROUP, Open, paired};
 use super::{BELOW_2_31, ONE, Single};
 use crate::isa::{Isa, Kind};
+use crate::sample::tables::single::BY_OCTAVE;
+use crate::sample::types::{GROUP, Open, paired};
 
 /// Vectors that advance together and share the loads of a table.
 const ABREAST: usize = 2;

@@ -1,12 +1,12 @@
 //! What the stage decides is right where it is hardest: values put so that their sums lie about a bound from a half-integer.
 
-use super::super::decide::settle_word;
-use super::super::tables::quantile::PROBIT;
-use super::super::types::PADDING;
 use super::stage::first_stage;
 use super::*;
 use crate::isa::Isa;
 use crate::params::Granularity;
+use crate::sample::decide::settle_word;
+use crate::sample::tables::quantile::PROBIT;
+use crate::sample::types::PADDING;
 
 /// Returns `Φ̄⁻¹` in the middle of what a word leaves open, by the table of the later stages.
 fn quantile(magnitude: u32) -> f64 {
