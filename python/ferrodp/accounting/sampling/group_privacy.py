@@ -35,9 +35,9 @@ def group_privacy(*, epsilon: Real, delta: Real = 0.0, size: int) -> Guarantee:
 
     Notes
     -----
-    k steps from one dataset to the other, one unit each ([Vad17] Lemma 2.2, with its sum). This is true of *every* such
-    mechanism. For a known one, state the sensitivity of the group, which gives less: Gaussian noise with multiplier z
-    for one unit has multiplier z/k for k units; see `grouped`.
+    k steps from one dataset to the other, one unit each (a sharper form of [Vad17] Lemma 2.2). This is true of *every*
+    such mechanism. For a known one, state the sensitivity of the group, which gives less: Gaussian noise with
+    multiplier z for one unit has multiplier z/k for k units; see `grouped`.
 
     Examples
     --------

@@ -191,7 +191,8 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
 data, the odds after a release are between e<sup>−ε</sup>o and e<sup>ε</sup>o (Kasiviswanathan and Smith 2014; with δ,
 except for a small chance). From even odds: at most e<sup>ε</sup>/(1 + e<sup>ε</sup>).</p>
 <p><strong>Groups.</strong> Pure ε for a row is kε for k rows (Dwork and Roth 2014, Theorem 2.2); with δ: (kε,
-δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)) (Vadhan 2017, Lemma 2.2).</p>
+δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)), the sum δ(1 + e<sup>ε</sup> + … + e<sup>(k−1)ε</sup>) of k steps of one row
+each, a sharper form of Vadhan 2017, Lemma 2.2.</p>
 <p><strong>Why δ is below 1/n.</strong> The mechanism that publishes each record with probability δ is (0,
 δ)-differentially private for every record, and publishes δn of them in the mean.</p>
 <p>On choosing ε: Dwork, Kohli, Mulligan, "Differential privacy in practice: expose your epsilons!", 2019; Near,

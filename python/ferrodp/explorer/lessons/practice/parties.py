@@ -200,8 +200,8 @@ also has masks that each client draws alone, so that one who is only late stays 
 exactly, a discrete Gaussian; its divergences are bounded with that difference counted. Updates are rounded to a grid
 so that sums are integers, and reduction modulo 2<sup>32</sup> is post-processing.</p>
 <p><strong>Groups</strong> (Dwork and Roth 2014, Theorem 2.2). A pure ε for one record is kε for k records; for (ε, δ)
-also δ grows, by a factor up to k e<sup>(k−1)ε</sup> (Vadhan 2017, Lemma 2.2). User-level training: McMahan, Ramage,
-Talwar, Zhang 2018.</p>
+also δ grows, by the factor (e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1) (a sharper form of Vadhan 2017, Lemma 2.2).
+User-level training: McMahan, Ramage, Talwar, Zhang 2018.</p>
 """,
     terms=("federated learning", "secure aggregation", "user-level privacy", "unit of privacy"),
 )
