@@ -172,7 +172,11 @@ def shares() -> bool:
             spent = sum(Fraction(each.epsilon) for each in found[0].event.events)
             if spent > Fraction(epsilon):
                 return True
-    return False
+    groups = fd.private_group_by({"k": [0] * 10, "x": column}, "k", keys=[0])
+    options: dict[str, Any] = {"bounds": (0.0, 10.0), "epsilon": 2.0}
+    several = groups.quantiles("x", [0.2, 0.5, 0.7], **options).event
+    with_ends = fd.private_median(column, interval_level=0.9, **options).event
+    return any(sum(Fraction(part.epsilon) for part in each.events) > 2 for each in (several.events[0], with_ends))
 
 
 def roots_of_sensitivities() -> bool:

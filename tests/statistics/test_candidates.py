@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import ferrodp as fd
 from ferrodp.statistics._column import column
-from ferrodp.statistics.ranks import candidates, quantiles
-from ferrodp.statistics.ranks.candidates import Adaptive, Digits, Linear, Rank
+from ferrodp.statistics.ranks import candidates
+from ferrodp.statistics.ranks.candidates import Decimals, Digits, Linear, Rank
 
-SMALL = Adaptive(-3.0, 4.0, whole=True)
+SMALL = Decimals(-3.0, 4.0, whole=True)
 RATIOS = [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
 
 
@@ -39,7 +39,7 @@ def of_runs(grid, steps, rank, cap):
     found = {}
     for first, last, utility in zip(low.tolist(), high.tolist(), utilities.tolist(), strict=True):
         found |= dict.fromkeys(range(first, last + 1), utility)
-    return [found[step] for step in range(grid.first, grid.last + 1)]
+    return [found[step] for step in range(grid.ends[0], grid.ends[1] + 1)]
 
 
 @pytest.mark.parametrize("level", [Linear(1), Linear(10), Digits(1), Digits(2)], ids=str)
@@ -73,7 +73,7 @@ def test_members_of_large_steps_are_exact():
     st.integers(1, 12),
 )
 def test_runs_hold_the_utility_of_every_candidate(steps, ratio, cap):
-    rank = quantiles.rank_of(ratio)
+    rank = Rank.of(ratio)
     found = of_runs(SMALL, steps, rank, cap)
 
     due = plain_utilities(steps, range(-3, 5), ratio.denominator, ratio.numerator * len(steps))
@@ -84,7 +84,7 @@ def test_runs_hold_the_utility_of_every_candidate(steps, ratio, cap):
 def test_runs_of_an_extreme_hold_the_utility_of_every_candidate(steps, beyond, cap, is_max):
     n = len(steps)
     target = n - beyond if is_max else beyond
-    rank = Rank(1, lambda rows: rows - beyond if is_max else beyond)
+    rank = Rank(1, 1, -beyond) if is_max else Rank(0, 1, beyond)
 
     due = plain_utilities(steps, range(-3, 5), 1, target)
     assert of_runs(SMALL, steps, rank, cap) == [max(utility, -cap) for utility in due]
@@ -95,8 +95,8 @@ def test_runs_of_an_extreme_hold_the_utility_of_every_candidate(steps, beyond, c
 def test_no_unit_moves_a_utility_by_more_than_the_sensitivity_and_some_do(ratio, cap):
     """All columns of up to 4 rows over 4 places; k rows are added, removed, replaced, or become missing."""
     a, b = ratio.numerator, ratio.denominator
-    grid = Adaptive(0.0, 3.0, whole=True)
-    rank = quantiles.rank_of(ratio)
+    grid = Decimals(0.0, 3.0, whole=True)
+    rank = Rank.of(ratio)
     columns = {
         rows: np.array(of_runs(grid, rows, rank, cap))
         for n in range(5)
@@ -123,7 +123,7 @@ def test_the_utility_is_zero_at_quantiles_alone():
     for n in range(1, 6):
         for rows in itertools.combinations_with_replacement(range(4), n):
             for ratio in RATIOS:
-                found = of_runs(Adaptive(0.0, 3.0, whole=True), rows, quantiles.rank_of(ratio), 10**6)
+                found = of_runs(Decimals(0.0, 3.0, whole=True), rows, Rank.of(ratio), 10**6)
                 for c in range(4):
                     is_quantile = (
                         sum(x <= c for x in rows) >= ratio * n and sum(x >= c for x in rows) >= (1 - ratio) * n
@@ -136,13 +136,14 @@ def test_a_choice_has_the_law_of_weights_and_utilities(rows):
     """6 000 seeded choices among 8 candidates: chi-square with 7 degrees of freedom below 42 (5e-7 to be above)."""
     draws = 6_000
     mechanism = fd.ExponentialMechanism.calibrated(epsilon=2.0, sensitivity=3.0)
-    held, rank = column(np.array(rows, np.float64), "drop"), quantiles.rank_of(Fraction(1, 4))
-    found = Counter(SMALL.choose(held, rank, mechanism, seeded(i)) for i in range(draws))
+    present, rank = [x for x in rows if not math.isnan(x)], Rank.of(Fraction(1, 4))
+    rows = candidates.ordered(column(np.array(rows, np.float64), "drop"))
+    found = Counter(SMALL.choose(rows, rank, mechanism, seeded(i)) for i in range(draws))
     weights = np.zeros(8)
     for level, copies in zip(SMALL.levels, SMALL.copies, strict=True):
         for step in range(-3, 5):
             weights[step + 3] += copies * int(level.up_to(step) - level.up_to(step - 1))
-    steps = [round(min(max(x, -3.0), 4.0)) for x in rows if not math.isnan(x)]
+    steps = [round(min(max(x, -3.0), 4.0)) for x in present]
     utilities = np.array(plain_utilities(steps, range(-3, 5), 4, len(steps)))
     expected = weights * np.exp(utilities * 2.0 / (2 * 3))
     expected *= draws / expected.sum()
@@ -151,16 +152,16 @@ def test_a_choice_has_the_law_of_weights_and_utilities(rows):
 
 
 def test_candidates_are_decimals_and_reach_the_bounds():
-    grid = Adaptive(0.0, 1e9, whole=False)
+    grid = Decimals(0.0, 1e9, whole=False)
     assert grid.value(grid.first) == 0.0
     assert grid.value(grid.last) == 1e9
     assert 1e11 <= grid.last - grid.first <= 1e12
-    assert Adaptive(0.0, 1e9, whole=True).last == 10**9
-    odd = Adaptive(0.05, 1 / 3, whole=False)
+    assert Decimals(0.0, 1e9, whole=True).last == 10**9
+    odd = Decimals(0.05, 1 / 3, whole=False)
     assert [odd.value(odd.first), odd.value(odd.last)] == [0.05, 0.333333333333]
     for ends in [(1e15, 1e15 + 2), (-1e300, 1e300), (5e-324, 1e-320), (-1e-250, 3e-250), (0.2, 0.8), (1e9, 1e9 + 1)]:
         for whole in (False, True):
-            grid = Adaptive(*ends, whole=whole)
+            grid = Decimals(*ends, whole=whole)
             assert ends[0] <= grid.value(grid.first) <= grid.value(grid.last) <= ends[1]
             assert sum(grid.copies) > 0
             middle = (grid.first + grid.last) // 2
@@ -195,8 +196,8 @@ def test_memory_of_the_cap_is_that_of_its_ranks():
     """Runs are counted by ε, not by rows."""
     steps = np.arange(10**6)
     mechanism = fd.ExponentialMechanism.calibrated(epsilon=1.0, sensitivity=1.0)
-    grid = Adaptive(0.0, 1e9, whole=False)
-    low, high, utilities = grid.runs(steps, quantiles.rank_of(Fraction(1, 2)), grid.cap(mechanism))
+    grid = Decimals(0.0, 1e9, whole=False)
+    low, high, utilities = grid.runs(steps, Rank.of(Fraction(1, 2)), grid.cap(mechanism))
 
     assert low.size == high.size == utilities.size < 2 * (grid.cap(mechanism) + 4) + 1
     assert candidates._FINEST == 10**12

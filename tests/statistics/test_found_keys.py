@@ -102,6 +102,8 @@ def test_no_unit_with_bounded_groups_moves_a_release_further_than_it_declares(re
                 groups.count(**options),
                 groups.sum("value", bounds=(-2, 8), **options),
                 groups.mean("value", bounds=(-2, 8), **options),
+                groups.variance("value", bounds=(-2, 8), **options),
+                groups.histogram("value", bins=[-4, 0, 3, 8], **options),
             ]
 
         with record() as log:
@@ -110,7 +112,7 @@ def test_no_unit_with_bounded_groups_moves_a_release_further_than_it_declares(re
             statistics(again)
         replays += len(log)
 
-    assert replays == 150 * 4
+    assert replays == 150 * 8
 
 
 def test_bounded_groups_need_the_noise_of_their_l2_norm():

@@ -10,7 +10,8 @@ import pytest
 import ferrodp as fd
 from ferrodp.accounting import NeighboringRelation
 from ferrodp.statistics._column import column
-from ferrodp.statistics.ranks import quantiles
+from ferrodp.statistics.ranks import candidates, quantiles
+from ferrodp.statistics.ranks.candidates import Listed
 from ferrodp.testing import record
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -65,15 +66,6 @@ def test_no_two_neighbors_are_further_apart_than_declared(kind, units_rows, rela
     assert furthest == sensitivity
 
 
-def test_a_candidate_has_utility_0_just_where_it_is_a_quantile():
-    for rows in itertools.chain.from_iterable(itertools.combinations_with_replacement(range(4), n) for n in (1, 2, 5)):
-        for ratio in map(Fraction, ("0", "1/4", "1/2", "2/3", "1")):
-            held = column(np.array(rows, np.float64))
-            found = quantiles._utilities(held, np.arange(4.0), ratio)
-            at = [sum(x < c for x in rows) <= ratio * len(rows) <= sum(x <= c for x in rows) for c in range(4)]
-            assert (found == 0.0).tolist() == at
-
-
 @pytest.mark.parametrize(
     ("values", "bounds", "due"),
     [
@@ -98,35 +90,38 @@ def test_where_values_are_equal_they_are_released(values, bounds, due):
 
 
 def test_rows_halfway_between_two_candidates_count_as_the_smaller():
-    found = quantiles._counted(column([0.5, 0.5, 1.5]), np.array([2.0, 1.0, 0.0, 1.0]))
-    assert [each.tolist() if isinstance(each, np.ndarray) else each for each in found] == [
-        [3, 2, 0, 2],
-        [3, 3, 2, 3],
-        3,
-    ]
+    points = Listed(np.array([2.0, 1.0, 0.0, 1.0]))
+    assert points.points.tolist() == [0.0, 1.0, 2.0]
+    assert points.steps(np.array([-9.0, 0.5, 0.5, 0.6, 1.5, 9.0])).tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_rows_of_an_end_count_as_candidates_on_its_side():
+    points, rows = np.array([0.0, 1.0, 2.0]), np.array([-9.0, 0.0, 0.5, 1.0, 1.5, 2.0, 9.0])
+    assert Listed(points, "down").steps(rows).tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert Listed(points, "up").steps(rows).tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
 def test_candidates_suit_the_type_of_the_column():
     """Of an array of integers they are integers; the elements of a list do not decide on them."""
     for dtype in (np.int8, np.uint64):
-        points = quantiles._points((-0.5, 120.2), None, None, column(np.array([1], dtype)))
-        assert points.tolist() == list(range(121))
-        many = quantiles._points((0, 1e9), None, None, column(np.array([1], dtype)))
+        points = quantiles.among((-0.5, 120.2), None, None, column(np.array([1], dtype))).nearest()
+        assert points.points.tolist() == list(range(121))
+        many = quantiles.among((0, 1e9), None, None, column(np.array([1], dtype))).nearest()
         assert (many.power, many.first, many.last) == (0, 0, 10**9)
     for values in ([1, 2], [1, 2.5], np.array([1.0]), np.array([True])):
-        points = quantiles._points((0, 120), None, None, column(values))
+        points = quantiles.among((0, 120), None, None, column(values)).nearest()
         assert (points.power, points.first, points.last) == (-9, 0, 120 * 10**9)
 
 
 @pytest.mark.parametrize(
     "ends", [(0, 1), (-90, 90), (0, 1e9), (-1e300, 1e300), (1e-250, 2e-250), (1.7e12, 1.7e12 + 5), (0.1, 0.1 + 1e-15)]
 )
-def test_default_candidates_lie_within_the_bounds_and_hold_them(ends):
-    for grid in ((20_000, 3), (1000, 2)):
-        points = quantiles._grid(*map(float, ends), False, *grid)
+def test_few_candidates_lie_within_the_bounds_and_hold_them(ends):
+    for most, digits in ((10_000, 3), (1000, 2)):
+        points = candidates.few_between(*map(float, ends), False, most, digits, "down").points
         assert (points[0], points[-1]) == ends
         assert (np.diff(points) > 0).all()
-        assert points.size <= 10 * grid[0] + 2 * 14 * 10 ** grid[1] + 3
+        assert points.size <= 1.2 * most + 2 * 14 * 10**digits + 3
 
 
 def test_the_rank_of_a_median_is_off_by_no_more_than_its_bound():

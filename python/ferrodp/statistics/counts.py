@@ -205,11 +205,7 @@ def private_histogram(
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     found = read(values)
-    if (bins is None) == (categories is None):
-        raise InvalidParameter(
-            "exactly one of bins and categories must be given, public both, got "
-            f"{'neither' if bins is None else 'both'}: bins=numpy.linspace(low, high, 11) or categories=[...]"
-        )
+    check_binning(bins, categories)
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]
     if bins is not None:
@@ -235,6 +231,15 @@ def private_histogram(
     what = "counts by bin" if bins is not None else "counts by category"
     law = Additive(mechanism)
     return spent.estimate(counts, mechanism.standard_deviation, event, what, law, edges=edges, labels=labels)
+
+
+def check_binning(bins: object, categories: object) -> None:
+    """Refuse neither or both of edges and categories."""
+    if (bins is None) == (categories is None):
+        raise InvalidParameter(
+            "exactly one of bins and categories must be given, public both, got "
+            f"{'neither' if bins is None else 'both'}: bins=numpy.linspace(low, high, 11) or categories=[...]"
+        )
 
 
 def ascending_edges(bins: Any) -> npt.NDArray[np.float64]:
@@ -348,9 +353,14 @@ def places(found: Numbers | Labels, known: Known) -> Iterator[npt.NDArray[np.int
 def _binned(edges: npt.NDArray[np.float64], parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
     counts = np.zeros(edges.size - 1, np.int64)
     for part in parts:
-        place = np.searchsorted(edges, part.astype(np.float64), side="right") - 1
-        # mutant: last-bin-lacks-upper-edge
-        place[part == edges[-1]] = edges.size - 2
-        inside = (place >= 0) & (place < edges.size - 1)  # NaN sorts behind everything
-        add_counts(counts, place[inside])
+        place = bin_places(edges, part)
+        add_counts(counts, place[place >= 0])
     return counts
+
+
+def bin_places(edges: npt.NDArray[np.float64], part: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the bin of each number, −1 for what is outside, NaN among it."""
+    place = np.searchsorted(edges, part.astype(np.float64), side="right") - 1
+    # mutant: last-bin-lacks-upper-edge
+    place[part == edges[-1]] = edges.size - 2
+    return np.where(place < edges.size - 1, place, -1)  # NaN sorts behind everything

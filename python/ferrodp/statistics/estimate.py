@@ -120,8 +120,8 @@ class Estimate(Generic[Value]):
         Raises
         ------
         InvalidParameter, InvalidType
-            If `level` is outside its domain, or the estimate is a choice, such as a quantile: the noise of a choice is
-            in ranks, see `private_quantile`.
+            If `level` is outside its domain, or the estimate is a choice without an interval: the noise of a choice is
+            in ranks. That of a quantile is paid for by `interval_level`, see `private_quantile`.
 
         Notes
         -----
@@ -152,7 +152,10 @@ class Estimate(Generic[Value]):
             ends = [law.interval(one, checked) for law, one in zip(self._laws, values.tolist(), strict=True)]
             return Interval(np.array([end[0] for end in ends], float), np.array([end[1] for end in ends], float))
         if self._law is None:
-            raise InvalidParameter(f"a {self.statistic} has no interval: its noise decides on ranks, not on values")
+            raise InvalidParameter(
+                f"a {self.statistic} has no interval: its noise decides on ranks, not on values; that of a quantile "
+                "takes half of epsilon, for interval_level=0.95"
+            )
         lower, upper = self._law.interval(self.value, checked)
         if isinstance(self.value, np.ndarray):
             return Interval(np.asarray(lower, float), np.asarray(upper, float))
@@ -286,9 +289,7 @@ class Estimate(Generic[Value]):
         if self.labels is not None:
             return list(self.labels)
         if self.edges is not None:
-            ends = [f"{edge:g}" for edge in self.edges.tolist()]
-            closing = [")"] * (len(ends) - 2) + ["]"]
-            return [f"[{a}, {b}{c}" for a, b, c in zip(ends, ends[1:], closing, strict=False)]
+            return list(in_words(self.edges))
         size = np.atleast_1d(np.asarray(self.value)).size
         return [self.statistic] if size == 1 and not isinstance(self.value, np.ndarray) else list(range(size))
 
@@ -452,6 +453,13 @@ class Estimate(Generic[Value]):
         titles = {"standard_error": "standard error", "lower": "95 % from", "upper": "to"}
         header = ["", *(titles.get(name, name) for name in columns)]
         return _html.table(caption, header, zip(self._index(), *columns.values(), strict=True), more="to_frame()")
+
+
+def in_words(edges: npt.NDArray[np.float64]) -> list[str]:
+    """Return what the bins between edges are called."""
+    ends = [f"{edge:g}" for edge in edges.tolist()]
+    closing = [")"] * (len(ends) - 2) + ["]"]
+    return [f"[{a}, {b}{c}" for a, b, c in zip(ends, ends[1:], closing, strict=False)]
 
 
 def _public_number(other: object) -> Any:

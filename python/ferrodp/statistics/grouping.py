@@ -87,8 +87,8 @@ def private_group_by(
     Returns
     -------
     PrivateGroups
-        With `count`, `sum`, `mean` and `quantile`. Those of a `KeyThreshold` have the counts that were noised to find
-        the keys: `found_counts`.
+        With `count`, `sum`, `mean`, `variance`, `histogram`, `quantile`, `quantiles` and `median`. Those of a
+        `KeyThreshold` have the counts that were noised to find the keys: `found_counts`.
 
     Raises
     ------

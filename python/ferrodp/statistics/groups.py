@@ -4,9 +4,9 @@
 by at most 1, sums by at most the larger bound M. A unit with at most k rows moves the vector by at most kM in L1 and in
 L2, in however many groups its rows lie; one that is replaced by 2kM (k rows leave, k others come). With at most r rows
 in a group the bound of L2 is M times that of `keys.contributions`: √g·r·M for r rows in each of g groups. That is
-parallel composition, by the sensitivity of the vector. Quantiles are choices, one a group: of a unit with one row one
-choice changes, which a `ParallelEvent` says. With k rows, k_j of them in group j, the choice of that group, made for
-k rows at ε, costs ε·k_j/k, all of them ε: the utility moves in proportion to k_j.
+parallel composition, by the sensitivity of the vector. The bins of a histogram are cells of the groups, and disjoint
+too: r rows of a group move L2 most if they lie in one cell. Quantiles are choices, one a group: what they cost is in
+the docstring of `ranks.of_groups`.
 
 *Units.* `unit` names a column; of each unit a random subset of `rows_per_unit` rows counts, or its first ones. Which
 they are depends on the rows of that unit and on coins of their own, so a unit that comes or goes changes nothing about
@@ -17,7 +17,9 @@ as Python compares them: rounded to floats two people could be one unit, and one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,17 +28,19 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
-from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
+from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.statistics import sums
+from ferrodp.statistics import moments, sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._column import Column, column, column_of, read
+from ferrodp.statistics._column import Column, blocks, column, column_of, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
-from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.counts import ascending_edges, bin_places, check_binning, matching, places, public_labels
+from ferrodp.statistics.estimate import Estimate, in_words
 from ferrodp.statistics.keys.contributions import Contribution
-from ferrodp.statistics.ranks import quantiles
+from ferrodp.statistics.ranks import of_groups, quantiles
+from ferrodp.statistics.ranks.quantiles import ratios_of
 from ferrodp.tickets import Ticket
 
 __all__ = ["PrivateGroups"]
@@ -51,6 +55,30 @@ class Part(NamedTuple):
     mechanism: Mechanism
     exact: Callable[[], Ints]
     width: float = 1.0
+
+
+class Bins(NamedTuple):
+    """The bin of each row, −1 for none, and what the bins are called."""
+
+    places: npt.NDArray[np.intp]
+    labels: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, found: Numbers | Labels, values: Any, bins: Any, categories: Any) -> Bins:
+        """Return the bins of a column, or refuse what is neither edges nor categories."""
+        check_binning(bins, categories)
+        if bins is None:
+            known = matching(public_labels(categories), found, "categories")
+            labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
+            return cls(np.concatenate([np.zeros(0, np.intp), *places(found, known)]), labels)
+        edges, held = ascending_edges(bins), column(values)
+        parts = [bin_places(edges, part) for part in blocks(held.values)]
+        inside = np.concatenate([np.zeros(0, np.intp), *parts])
+        return cls(inside if held.nulls is None else np.where(held.nulls, -1, inside), tuple(in_words(edges)))
+
+    def cells(self, codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Return the place of each row among the bins of all groups, −1 for none."""
+        return np.where((codes >= 0) & (self.places >= 0), codes * len(self.labels) + self.places, -1)
 
 
 class PrivateGroups:
@@ -238,6 +266,125 @@ class PrivateGroups:
         return spent.estimate(values, None, event, what, labels=self.keys, _laws=laws, _errors=errors)
 
     @_arrays.quiet
+    def variance(
+        self,
+        name: str,
+        *,
+        bounds: Bounds,
+        epsilon: Real | None = None,
+        delta: Real = 0.0,
+        neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        """Return the variance of a column in each group, its values clamped to public bounds.
+
+        A third of the budget each is for the numbers of rows, the sums of distances, and the sums of their squares.
+
+        Parameters
+        ----------
+        name : str
+            A column of numbers; missing ones are left out.
+        bounds : (float, float)
+            As for `private_variance`.
+        epsilon, delta, neighboring_relation, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            A float64 array, one variance a key.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 600 + [50.0] * 400}
+        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+        >>> groups.variance("age", bounds=(0, 100), epsilon=1.0).labels
+        ('north', 'south')
+        """
+        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        about = moments.About.of(bounds)
+        third = spent.share(1, 3)
+        held = self._column(name)
+        parts = [
+            self._count(third, self._present(held)),
+            self._summed(third, held, about.distances, about.distance),
+            self._summed(third, held, about.squares, about.square),
+        ]
+        ((rows, first, second), event) = self._release(spent, parts)
+        of_parts = parts[0].mechanism, parts[1].mechanism, parts[2].mechanism
+        found = [
+            about.variance(each, of_parts) for each in zip(rows.tolist(), first.tolist(), second.tolist(), strict=True)
+        ]
+        errors = np.array([math.nan if each.error is None else each.error for each in found])
+        return spent.estimate(
+            np.array([each.value for each in found]),
+            None,
+            event,
+            f"variances of {name} by group{self._of}",
+            labels=self.keys,
+            _laws=tuple(Transformed(each.interval) for each in found),
+            _errors=errors,
+        )
+
+    @_arrays.quiet
+    def histogram(
+        self,
+        name: str,
+        *,
+        bins: Any = None,
+        categories: Any = None,
+        epsilon: Real | None = None,
+        delta: Real = 0.0,
+        neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[Ints]:
+        """Return how many rows of each group fall into each public bin or category.
+
+        Parameters
+        ----------
+        name : str
+            A column.
+        bins, categories
+            As for `private_histogram`.
+        epsilon, delta, neighboring_relation, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            An int64 array, one count for each bin of each key, those of a key one after another; its labels are pairs
+            of a key and a bin.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"region": ["north"] * 300 + ["south"] * 200, "age": [30.0] * 400 + [50.0] * 100}
+        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+        >>> groups.histogram("age", bins=[0, 40, 80], epsilon=1.0).labels[0]
+        ('north', '[0, 40)')
+        """
+        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        found = self._any_column(name)
+        binned = Bins.of(found, column_of(self._frame, name), bins, categories)
+        part = self._count(spent, self._codes, binned)
+        ((released,), event) = self._release(spent, [part])
+        labels = tuple((key, label) for key in self.keys for label in binned.labels)
+        return self._estimate(spent, released, part, event, f"counts of {name} by group", labels)
+
+    @_arrays.quiet
     def quantile(
         self,
         name: str,
@@ -245,6 +392,7 @@ class PrivateGroups:
         *,
         bounds: Bounds,
         num_candidates: int | None = None,
+        interval_level: Real | None = None,
         epsilon: Real | None = None,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
@@ -255,7 +403,7 @@ class PrivateGroups:
         ----------
         name : str
             A column of numbers; missing ones are left out.
-        quantile, bounds, num_candidates
+        quantile, bounds, num_candidates, interval_level
             As for `private_quantile`.
         epsilon, source, ticket
             As for `private_count`.
@@ -268,41 +416,156 @@ class PrivateGroups:
         Raises
         ------
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-            As for `private_count`. Nothing was drawn.
+            As for `private_quantile`. Nothing was drawn.
         """
         spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
-        ratio = quantiles._ratio(quantile)
-        mechanism = quantiles._choice(spent, ratio)
-        if num_candidates is not None:
-            _validate.count("num_candidates", num_candidates, minimum=2, maximum=quantiles.MAX_CANDIDATES)
-        held = self._column(name)
-        points = quantiles._points(bounds, None, num_candidates, held)
-        known = self._present(held)
-        order = np.argsort(known, kind="stable")
-        ends = np.searchsorted(known[order], np.arange(len(self.keys) + 1))
-        parts = [order[a:b] for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)]
-        events = (mechanism.event,) * self._size
-        # mutant: groups-of-several-rows-taken-for-parallel
-        parallel = self._rows == 1
-        event: PrivacyEvent = ParallelEvent(events=events) if parallel else EpsilonDeltaEvent(epsilon=spent.epsilon)
-        drawn_by = events if parallel else (event,) * len(events)
-        # mutant: parallel-groups-charged-as-a-sequence
-        sources = spent.sources(*drawn_by, null_distance=None, event=event)
-        chosen = []
-        for part, drawn in zip(parts, sources, strict=True):
-            chosen.append(
-                quantiles.choose(Column(held.values[part], None, True, True), points, ratio, mechanism, drawn)
-            )
+        ratio = quantiles.ratio_of(quantile)
         what = f"quantiles {float(ratio):g} of {name} by group{self._of}"
-        return spent.estimate(np.array(chosen, np.float64), None, event, what, labels=self.keys)
+        return self._quantiles(spent, name, [ratio], (bounds, None, num_candidates), interval_level, what, self.keys)
 
-    def _count(self, spent: Budget, codes: npt.NDArray[np.intp]) -> Part:
+    def median(
+        self,
+        name: str,
+        *,
+        bounds: Bounds,
+        num_candidates: int | None = None,
+        interval_level: Real | None = None,
+        epsilon: Real | None = None,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        """Return a candidate near the median of a column in each group: the quantile 0.5.
+
+        Parameters
+        ----------
+        name, bounds, num_candidates, interval_level, epsilon, source, ticket
+            As for `quantile`.
+
+        Returns
+        -------
+        Estimate
+            As for `quantile`.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_quantile`. Nothing was drawn.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 600 + [50.0] * 400}
+        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+        >>> groups.median("age", bounds=(0, 100), epsilon=4.0).value
+        array([30., 50.])
+        """
+        return self.quantile(
+            name,
+            0.5,
+            bounds=bounds,
+            num_candidates=num_candidates,
+            interval_level=interval_level,
+            epsilon=epsilon,
+            source=source,
+            ticket=ticket,
+        )
+
+    @_arrays.quiet
+    def quantiles(
+        self,
+        name: str,
+        quantiles: Sequence[Real],
+        *,
+        bounds: Bounds,
+        num_candidates: int | None = None,
+        interval_level: Real | None = None,
+        epsilon: Real | None = None,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        """Return candidates near several quantiles of a column in each group, with an equal share of ε each.
+
+        Parameters
+        ----------
+        name : str
+            A column of numbers; missing ones are left out.
+        quantiles, bounds, num_candidates, interval_level
+            As for `private_quantiles`.
+        epsilon, source, ticket
+            As for `private_count`.
+
+        Returns
+        -------
+        Estimate
+            A float64 array, one candidate for each quantile of each key, those of a key one after another, in
+            ascending order; its labels are pairs of a key and a quantile.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_quantiles`. Nothing was drawn.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 600 + [50.0] * 400}
+        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+        >>> found = groups.quantiles("age", [0.25, 0.5], bounds=(0, 100), epsilon=4.0)
+        >>> found.value, found.labels[:2]
+        (array([30., 30., 50., 50.]), (('north', 0.25), ('north', 0.5)))
+        """
+        spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
+        ratios = ratios_of(quantiles)
+        labels = tuple((key, float(ratio)) for key in self.keys for ratio in ratios)
+        what = f"quantiles of {name} by group{self._of}"
+        return self._quantiles(spent, name, ratios, (bounds, None, num_candidates), interval_level, what, labels)
+
+    def _quantiles(
+        self,
+        spent: Budget,
+        name: str,
+        ratios: list[Fraction],
+        among: tuple[Any, Any, Any],
+        level: Real | None,
+        what: str,
+        labels: tuple[Any, ...],
+    ) -> Estimate[npt.NDArray[np.float64]]:
+        if among[2] is not None:
+            _validate.count("num_candidates", among[2], minimum=2, maximum=quantiles.MAX_CANDIDATES)
+        if level is not None:
+            quantiles.level_of(level)
+        held = self._column(name)
+        points = quantiles.among(*among, held)
+        # mutant: quantiles-of-a-group-with-the-whole-budget-each
+        share = spent.share(1, len(ratios))
+        found = [quantiles.sought(share, ratio, points, level) for ratio in ratios]
+        values: list[float] = []
+        laws: list[Any] = []
+
+        def choose(rows: npt.NDArray[np.float64], sources: Iterator[NoiseSource]) -> None:
+            chosen = [each.of(rows, sources) for each in found]
+            ascending = np.sort(np.array([each[0] for each in chosen]))
+            values.extend(ascending.tolist())
+            laws.extend(quantiles.laws(found, ascending, [each[1:] for each in chosen]) or ())
+
+        events = [event for each in found for event in each.events]
+        event = of_groups.released(spent, held, self._present(held), self._size, events, choose)
+        return spent.estimate(
+            np.array(values, np.float64), None, event, what, labels=labels, _laws=tuple(laws) if laws else None
+        )
+
+    def _count(self, spent: Budget, codes: npt.NDArray[np.intp], bins: Bins | None = None) -> Part:
         ends = 2 if spent.replaces else 1
-        rows, size = spent.max_contributions, self._size
+        rows, size = spent.max_contributions, self._size * (1 if bins is None else len(bins.labels))
         # mutant: rows-of-a-unit-in-several-groups
         squared = ends * self._limit.squared
         mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=squared, dimension=size)
-        return Part(mechanism, lambda: np.bincount(codes[codes >= 0], minlength=size).astype(np.int64))
+
+        def exact() -> Ints:
+            cells = codes if bins is None else bins.cells(codes)
+            return np.bincount(cells[cells >= 0], minlength=size).astype(np.int64)
+
+        return Part(mechanism, exact)
 
     def _sum(self, spent: Budget, name: str, ends: Any, middle: float = 0.0) -> Part:
         lower, upper = _bounds(ends)
@@ -310,7 +573,16 @@ class PrivateGroups:
         if not 1e-250 <= reach <= 1e300:
             raise InvalidParameter("bounds must be at least 2e-250 apart")
         grid = sums._grid(lower - middle, upper - middle) if not middle else sums._grid(-reach, reach)
-        held = self._column(name)
+        return self._summed(spent, self._column(name), grid, lambda rows: np.clip(rows, lower, upper) - middle)
+
+    def _summed(
+        self,
+        spent: Budget,
+        held: Column,
+        grid: sums._Grid,
+        taken_as: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    ) -> Part:
+        """Return the sums of what rows are taken as, which lies within the range of the grid."""
         step = (2 if spent.replaces else 1) * grid.moved_by(1, replaced=False)
         # mutant: sums-of-a-unit-move-less-than-its-rows
         squared = step**2 * self._limit.squared
@@ -325,7 +597,7 @@ class PrivateGroups:
                 part = codes[start : start + (1 << 18)]
                 taken = part >= 0
                 values = np.array(held.values[start : start + (1 << 18)][taken], np.float64)
-                steps = grid.quantized(np.clip(values, lower, upper) - middle)
+                steps = grid.quantized(taken_as(values))
                 # bincount adds floats: halves of 32-bit steps keep every partial sum below 2⁵³, so they are exact
                 for shift, half in ((16, steps >> 16), (0, steps & 0xFFFF)):
                     found = np.bincount(part[taken], weights=half, minlength=totals.size)
@@ -363,11 +635,24 @@ class PrivateGroups:
             part.mechanism.release(vector, out=vector, source=drawn)
         return vectors, events[0] if len(events) == 1 else ComposedEvent(events=events)
 
-    def _estimate(self, spent: Budget, released: Ints, part: Part, event: PrivacyEvent, what: str) -> Estimate[Any]:
+    def _estimate(
+        self,
+        spent: Budget,
+        released: Ints,
+        part: Part,
+        event: PrivacyEvent,
+        what: str,
+        labels: tuple[Any, ...] | None = None,
+    ) -> Estimate[Any]:
         values = released if part.width == 1.0 and what.startswith("counts") else released * part.width
         error = part.mechanism.standard_deviation * part.width
         return spent.estimate(
-            values, error, event, what + self._of, Additive(part.mechanism, part.width), labels=self.keys
+            values,
+            error,
+            event,
+            what + self._of,
+            Additive(part.mechanism, part.width),
+            labels=self.keys if labels is None else labels,
         )
 
 

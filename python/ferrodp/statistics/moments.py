@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ferrodp import _arrays
 from ferrodp._validate import Real
@@ -22,7 +24,7 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import sums
-from ferrodp.statistics._budget import Bounds, budget
+from ferrodp.statistics._budget import Bounds, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._column import Column, Missing
 from ferrodp.statistics._noise import Transformed, variance_interval
@@ -82,62 +84,98 @@ def private_variance(
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
-    lower, upper = _bounds(bounds)
-    middle = 0.5 * lower + 0.5 * upper
-    reach = max(upper - middle, middle - lower)
-    if not 1e-100 <= reach <= 1e100:
-        raise InvalidParameter("bounds must be at least 2e-100 apart, and at most 2e100")
+    about = About.of(bounds)
     array = sums._summable(values, missing)
-    half = 0.5 * reach * reach
-    distances, squares = sums._grid(-reach, reach), sums._grid(-half, half)
     part = spent.share(1, 3)
-    counter, of_distances, of_squares = (
+    mechanisms = (
         part.mechanism(spent.max_contributions),
-        sums._mechanism(part, distances),
-        sums._mechanism(part, squares),
+        sums._mechanism(part, about.distances),
+        sums._mechanism(part, about.squares),
     )
-    exact = array.size, *_totals(array, middle, (lower, upper), distances, squares)
-    mechanisms = counter, of_distances, of_squares
+    exact = array.size, *_totals(array, about)
     event = ComposedEvent(events=tuple(each.event for each in mechanisms))
     # mutant: a-part-of-the-variance-is-free
     sources = spent.sources(*event.events, null_distance=None)
     rows, first, second = (
         each.release(total, source=drawn) for each, total, drawn in zip(mechanisms, exact, sources, strict=True)
     )
-    total, square = first * distances.width, second * squares.width
-    largest = (0.5 * (upper - lower)) ** 2
-    value = min(max(square / max(rows, 1) + half - (total / max(rows, 1)) ** 2, 0.0), largest)
-
-    # to first order W/n + h − m² moves by (X₂ − 2m·X₁ + (m² + h − v)·Y)/n: the combination of the intervals
-    mean = total / max(rows, 1)
-    noises_of_parts = (
-        of_squares.standard_deviation * squares.width,
-        2.0 * mean * of_distances.standard_deviation * distances.width,
-        (mean * mean + half - value) * counter.standard_deviation,
-    )
-    error = math.hypot(*noises_of_parts) / rows if rows > 0 else None
-
-    def interval(level: float) -> tuple[float, float]:
-        if rows < 1:
-            return 0.0, largest
-        noises = (of_squares, squares.width), (of_distances, distances.width), counter
-        low, high = variance_interval((square, total, rows), noises, half, level)
-        return min(max(low, 0.0), largest), min(max(high, 0.0), largest)
-
-    what = f"variance of values clamped to [{lower:g}, {upper:g}]"
-    return spent.estimate(value, error, event, what, Transformed(interval))
+    found = about.variance((rows, first, second), mechanisms)
+    what = f"variance of values clamped to [{about.lower:g}, {about.upper:g}]"
+    return spent.estimate(found.value, found.error, event, what, Transformed(found.interval))
 
 
-def _totals(
-    array: Column, middle: float, ends: tuple[float, float], distances: sums._Grid, squares: sums._Grid
-) -> tuple[int, int]:
+class Variance(NamedTuple):
+    """A variance that follows from three released sums, its standard error, and its interval at a level."""
+
+    value: float
+    error: float | None
+    interval: Callable[[float], tuple[float, float]]
+
+
+class About(NamedTuple):
+    """What is summed for a variance: distances from the middle of the bounds, and their squares less `half`."""
+
+    lower: float
+    upper: float
+    middle: float
+    half: float
+    distances: sums._Grid
+    squares: sums._Grid
+
+    @classmethod
+    def of(cls, bounds: Any) -> About:
+        """Return the sums for public bounds."""
+        lower, upper = _bounds(bounds)
+        middle = 0.5 * lower + 0.5 * upper
+        reach = max(upper - middle, middle - lower)
+        if not 1e-100 <= reach <= 1e100:
+            raise InvalidParameter("bounds must be at least 2e-100 apart, and at most 2e100")
+        half = 0.5 * reach * reach
+        return cls(lower, upper, middle, half, sums._grid(-reach, reach), sums._grid(-half, half))
+
+    def distance(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return how far clamped rows are from the middle."""
+        return np.clip(np.clip(rows, self.lower, self.upper) - self.middle, self.distances.lower, self.distances.upper)
+
+    def square(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the squares of these distances, less half the largest."""
+        moved = self.distance(rows)
+        return moved * moved - self.squares.upper
+
+    def variance(self, released: tuple[int, int, int], noises: tuple[Mechanism, Mechanism, Mechanism]) -> Variance:
+        """Return the variance from the released number of rows and sums."""
+        rows, first, second = released
+        counter, of_distances, of_squares = noises
+        distances, squares, half = self.distances, self.squares, self.half
+        total, square = first * distances.width, second * squares.width
+        largest = (0.5 * (self.upper - self.lower)) ** 2
+        value = min(max(square / max(rows, 1) + half - (total / max(rows, 1)) ** 2, 0.0), largest)
+
+        # to first order W/n + h − m² moves by (X₂ − 2m·X₁ + (m² + h − v)·Y)/n: the combination of the intervals
+        mean = total / max(rows, 1)
+        noises_of_parts = (
+            of_squares.standard_deviation * squares.width,
+            2.0 * mean * of_distances.standard_deviation * distances.width,
+            (mean * mean + half - value) * counter.standard_deviation,
+        )
+        error = math.hypot(*noises_of_parts) / rows if rows > 0 else None
+
+        def interval(level: float) -> tuple[float, float]:
+            if rows < 1:
+                return 0.0, largest
+            steps = (of_squares, squares.width), (of_distances, distances.width), counter
+            low, high = variance_interval((square, total, rows), steps, half, level)
+            return min(max(low, 0.0), largest), min(max(high, 0.0), largest)
+
+        return Variance(value, error, interval)
+
+
+def _totals(array: Column, about: About) -> tuple[int, int]:
     """Return the sums of the distances and of their squares less half the largest, in grid steps."""
     first, second = 0, 0
     for part in array.floats():
-        moved = np.clip(part, *ends) - middle
-        np.clip(moved, distances.lower, distances.upper, out=moved)
-        first += int(distances.quantized(moved.copy()).sum())
-        second += int(squares.quantized(moved * moved - squares.upper).sum())
+        first += int(about.distances.quantized(about.distance(part)).sum())
+        second += int(about.squares.quantized(about.square(part)).sum())
     return first, second
 
 

@@ -1,34 +1,44 @@
-"""Public candidates of quantiles, minima and maxima, and how useful each of them is.
+"""Public candidates of quantiles, minima and maxima, how useful each of them is, and the choice of one.
 
-*Utility.* Each row is clamped to the bounds and rounded to its nearest candidate: a function of that row alone. With
-`less` and `more` the numbers of rows below and above a candidate, its utility is
+*Utility.* Each row counts as one candidate: a function of that row alone. With `less` and `more` the numbers of rows
+below and above a candidate, its utility for the rank t = a·n + shift is
 
     −max(0, b·less − t, b·more − (b·n − t)),
 
-which is 0 exactly where at most t/b rows are below and at most n − t/b above. For the quantile a/b, t = a·n; for a
-maximum that r rows may reach beyond, b = 1 and t = n − r; for a minimum t = r. A row that is added moves b·less − a·n
-by b − a or by −a, and b·more − (b − a)·n by a or by −(b − a): each by at most max(a, b − a), and so the largest of
-them and 0. A row that is replaced moves each by at most b. Of a minimum or maximum both terms move by at most 1 under
-every relation.
+which is 0 exactly where at most t/b rows are below and at most n − t/b above. For the quantile a/b the shift is 0; for
+a maximum that r rows may exceed a/b = 1 and the shift is −r; for a minimum a/b = 0 and it is r. A row that is added
+moves b·less − a·n by b − a or by −a, and b·more − (b − a)·n by a or by −(b − a): each by at most max(a, b − a), and so
+the largest of them and 0; `shift` is public and moves nothing. A row that is replaced moves each by at most b.
+
+*Outer candidates.* A rank may lie below all rows, or beyond them, if the shift is not 0. For it there is one candidate
+more, which no row counts as: below all others its utility is −max(0, t), beyond all others −max(0, b·n − t). That is
+the largest of 0 and of one of the two numbers above, and moves no further.
 
 *Cap.* A utility below −`cap` counts as −`cap`, a number fixed by ε and by the candidates: the larger of a utility and
 a constant moves by no more than the utility. Rows far from the rank looked for then need no runs of their own.
 
-*Adaptive candidates.* Bounds alone say little about where the rows are and how fine they are. So candidates are the
-multiples of a power of ten, up to 10¹² of them, with weights: three quarters are shared by *linear levels* (the
-multiples of each larger power of ten, the same weight a level), a quarter by *levels of significant digits* (all
-numbers of one, two, … digits). The exponential mechanism with public weights is the one whose candidates come in as
-many copies. A round number thus has a weight of its own, as ties need; small numbers have more than their share of
-wide bounds, as incomes within (0, 10⁹) need; and the finest level rounds by about 10⁻¹² of the bounds.
+*Weights.* The exponential mechanism with public weights is the one whose candidates come in as many copies.
+
+*Decimals.* Bounds alone say little about where the rows are and how fine they are. So candidates are the multiples of a
+power of ten, up to 10¹² of them: three quarters of the weight are shared by *linear levels* (the multiples of each
+larger power of ten, the same weight a level), a quarter by *levels of significant digits* (all numbers of one, two, …
+digits). A round number thus has a weight of its own, as ties need; small numbers have more than their share of wide
+bounds, as incomes within (0, 10⁹) need; and the finest level rounds by about 10⁻¹² of the bounds. Coarse decimals are
+the members of the coarser levels, one copy each: what is chosen far from most rows, and the ends of an interval, need
+no more digits, and the fewer candidates there are, the fewer ranks lie between an end and what it is the end of.
+
+*Tails.* Let S be the scale, W the weight of all candidates and w the least of one. Where some candidate has utility 0,
+all candidates with utilities of at most −u together are chosen with probability at most (W/w)·e^(−u/S): that many
+copies weigh at most e^(−u/S) each, and the one with utility 0 weighs 1.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,61 +58,89 @@ _COPIES = 1 << 55
 _SPARE_NATS = 40.0
 """Candidates at the cap, all together, win against one copy at utility 0 with probability e^−40 at most."""
 _PROBES = 65
+_MOST_INTEGERS = 10**4
+"""How many integers are candidates of equal weight; of more of them round ones weigh more."""
 
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Toward = Literal["nearest", "down", "up"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What is looked for: `unit`·less ≤ t and `unit`·more ≤ unit·n − t, with t = `target`(n)."""
+    """What is looked for: b·less ≤ t and b·more ≤ b·n − t, with t = a·n + `shift` and a/b = `numerator`/`unit`."""
 
+    numerator: int
     unit: int
-    target: Callable[[int], int]
+    shift: int = 0
 
-    def utilities(self, less: Integers, more: Integers, rows: int) -> Integers:
-        """Return the utility of candidates with so many rows below and above them."""
-        target = self.target(rows)
-        # mutant: candidate-among-ties-is-no-quantile
-        below, above = self.unit * less - target, self.unit * more - (self.unit * rows - target)
-        return -np.maximum(np.maximum(below, above), 0)
+    @classmethod
+    def of(cls, ratio: Fraction, shift: int = 0) -> Rank:
+        """Return the rank of a quantile, or one that is so many parts of a row beyond it."""
+        return cls(ratio.numerator, ratio.denominator, shift)
+
+    def target(self, rows: int) -> int:
+        """Return t for so many rows."""
+        return self.numerator * rows + self.shift
+
+    def moved(self, replaced: bool) -> int:
+        """Return how far one row moves a utility."""
+        # mutant: ranks-move-by-smaller-share
+        return self.unit if replaced else max(self.unit - self.numerator, self.numerator)
 
 
-class Adaptive:
-    """All multiples of a power of ten between two bounds, weighted by how round they are; see the module."""
+def ordered(held: Column) -> Doubles:
+    """Return the rows that count, in ascending order."""
+    rows = np.concatenate([np.zeros(0), *held.floats()])
+    rows.sort()
+    return rows
 
-    def __init__(self, lower: float, upper: float, whole: bool) -> None:
-        self.lower, self.upper = lower, upper
-        width, size = Fraction(upper) - Fraction(lower), max(abs(Fraction(lower)), abs(Fraction(upper)))
-        power = max(_power_above(max(width / _FINEST, size / _EXACT)), _LEAST_POWER)
-        # Whole numbers need no candidates between them.
-        self.power = max(power, 0) if whole and width >= 1 else power
-        step = Fraction(10) ** self.power
-        self.first, self.last = round(Fraction(lower) / step), round(Fraction(upper) / step)
-        levels: list[Level] = []
-        span, scale = self.last - self.first, 1
-        while scale == 1 or span >= 10 * scale:
-            levels.append(Linear(scale))
-            scale *= 10
-        linear = len(levels)
-        levels += [Digits(digits) for digits in _DIGITS]
-        sizes = [int(level.up_to(self.last) - level.up_to(self.first - 1)) for level in levels]
-        kept = [place for place, size in enumerate(sizes) if size]
-        rounds = sum(place >= linear for place in kept)
-        self.levels = [levels[place] for place in kept]
-        share = [3 * _COPIES // 4 // linear if place < linear else _COPIES // 4 // rounds for place in kept]
-        self.copies = [max(1, part // sizes[place]) for place, part in zip(kept, share, strict=True)]
 
-    def choose(self, held: Column, rank: Rank, mechanism: ExponentialMechanism, source: NoiseSource) -> float:
-        """Return a candidate, chosen by the mechanism with the weights of the levels."""
-        steps = self._steps(held)
-        low, high, utilities = self.runs(steps, rank, self.cap(mechanism))
+class Candidates:
+    """Numbers at steps from `first` to `last`, with copies that levels count; subclasses say which numbers.
+
+    With `toward` "down" every row counts as a candidate that is at most the row, and there is an outer candidate below
+    all others; with "up" the other way round. Otherwise a row counts as the candidate nearest to it.
+    """
+
+    first: int
+    last: int
+    levels: list[Level]
+    copies: list[int]
+    toward: Toward = "nearest"
+
+    def steps(self, rows: Doubles) -> Integers:
+        """Return the steps that rows in ascending order count as."""
+        raise NotImplementedError
+
+    def value(self, step: int) -> float:
+        """Return the number that a step stands for."""
+        raise NotImplementedError
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last step, that of an outer candidate included."""
+        return self.first - (self.toward == "down"), self.last + (self.toward == "up")
+
+    @property
+    def number(self) -> float:
+        """The weight of all candidates, divided by the least of one."""
+        low, high = self.ends
+        total = sum(
+            copies * int(level.up_to(high) - level.up_to(low - 1))
+            for level, copies in zip(self.levels, self.copies, strict=True)
+        )
+        return float(total) / min(self.copies)
+
+    def choose(self, rows: Doubles, rank: Rank, mechanism: ExponentialMechanism, source: NoiseSource) -> float:
+        """Return a candidate, chosen by the mechanism; the rows are in ascending order."""
+        low, high, utilities = self.runs(self.steps(rows), rank, self.cap(mechanism))
         weights = [
             copies * np.maximum(level.up_to(high) - level.up_to(low - 1), 0)
             for level, copies in zip(self.levels, self.copies, strict=True)
         ]
         counts = np.sum(weights, axis=0).astype(np.uint64)
-        probes = np.linspace(self.first, self.last, _PROBES).round().astype(np.int64)
+        probes = np.unique(np.linspace(*self.ends, _PROBES).round().astype(np.int64))
         observed = utilities[np.searchsorted(high, probes)].astype(np.float64)
 
         def candidate(run: int, place: int) -> float:
@@ -119,21 +157,13 @@ class Adaptive:
 
     def cap(self, mechanism: ExponentialMechanism) -> int:
         """Return how far below 0 a utility counts."""
-        return math.ceil(mechanism.scale * (math.log(2 * _COPIES) + _SPARE_NATS))
+        return min(math.ceil(mechanism.scale * (math.log(2.0 * self.number) + _SPARE_NATS)), 1 << 62)
 
-    def value(self, step: int) -> float:
-        """Return the number that a step stands for: the float nearest to the decimal, within the bounds."""
-        found = step / int(10**-self.power) if self.power < 0 else float(step * int(10**self.power))
-        return min(max(found, self.lower), self.upper)
-
-    def _steps(self, held: Column) -> Integers:
-        """Return the rows, clamped and rounded to steps, in ascending order."""
-        scale, parts = 10.0 ** abs(self.power), [np.zeros(0, np.int64)]
-        for rows in held.floats():
-            scaled = np.rint(rows * scale if self.power < 0 else rows / scale)
-            # mutant: row-beyond-the-bounds-has-no-candidate
-            parts.append(np.clip(scaled, self.first, self.last).astype(np.int64))
-        return np.sort(np.concatenate(parts))
+    def reach(self, mechanism: ExponentialMechanism, chance: float) -> int:
+        """Return u such that utilities of −u and less are chosen with probability at most `chance`: the module."""
+        # mutant: end-of-an-interval-as-near-as-one-candidate-allows
+        nats = math.log(self.number / chance)
+        return math.ceil(mechanism.scale * max(nats, 0.0) * (1.0 + 2.0**-40))
 
     def runs(self, steps: Integers, rank: Rank, cap: int) -> tuple[Integers, Integers, Integers]:
         """Return first and last step of each run of candidates of equal utility, and that utility, at least −`cap`.
@@ -158,7 +188,93 @@ class Adaptive:
         above[2::2], above[0] = more, rows if start == 0 else rows - start
         if not values.size:
             below[0], above[0] = (start, rows - start)
-        return low, high, np.maximum(rank.utilities(below, above, rows), -cap)
+        # mutant: candidate-among-ties-is-no-quantile
+        apart = np.maximum(rank.unit * below - target, rank.unit * above - (rank.unit * rows - target))
+        if self.toward != "nearest":
+            at = 0 if self.toward == "down" else low.size
+            # mutant: outer-candidate-is-as-far-as-the-rank
+            outside = target if self.toward == "down" else rank.unit * rows - target
+            low, high = np.insert(low, at, self.ends[at > 0]), np.insert(high, at, self.ends[at > 0])
+            apart = np.insert(apart, at, outside)
+        return low, high, -np.clip(apart, 0, cap)
+
+
+class Decimals(Candidates):
+    """All multiples of a power of ten between two bounds, weighted by how round they are; see the module."""
+
+    def __init__(self, lower: float, upper: float, whole: bool) -> None:
+        self.lower, self.upper = lower, upper
+        width, size = Fraction(upper) - Fraction(lower), max(abs(Fraction(lower)), abs(Fraction(upper)))
+        power = max(_power_above(max(width / _FINEST, size / _EXACT)), _LEAST_POWER)
+        # Whole numbers need no candidates between them.
+        self.power = max(power, 0) if whole and width >= 1 else power
+        step = Fraction(10) ** self.power
+        self.first, self.last = round(Fraction(lower) / step), round(Fraction(upper) / step)
+        levels: list[Level] = []
+        span, scale = self.last - self.first, 1
+        while scale == 1 or span >= 10 * scale:
+            levels.append(Linear(scale))
+            scale *= 10
+        linear = len(levels)
+        levels += [Digits(digits) for digits in _DIGITS]
+        sizes = [int(level.up_to(self.last) - level.up_to(self.first - 1)) for level in levels]
+        kept = [place for place, size in enumerate(sizes) if size]
+        rounds = sum(place >= linear for place in kept)
+        self.levels = [levels[place] for place in kept]
+        share = [3 * _COPIES // 4 // linear if place < linear else _COPIES // 4 // rounds for place in kept]
+        self.copies = [max(1, part // sizes[place]) for place, part in zip(kept, share, strict=True)]
+
+    def steps(self, rows: Doubles) -> Integers:
+        """Return the multiples that rows are nearest to, after they are clamped to the bounds."""
+        scale = 10.0 ** abs(self.power)
+        scaled = np.rint(rows * scale if self.power < 0 else rows / scale)
+        # mutant: row-beyond-the-bounds-has-no-candidate
+        return np.clip(scaled, self.first, self.last).astype(np.int64)
+
+    def value(self, step: int) -> float:
+        """Return the float nearest to the decimal, within the bounds."""
+        found = step / int(10**-self.power) if self.power < 0 else float(step * int(10**self.power))
+        return min(max(found, self.lower), self.upper)
+
+    def coarse(self, most: int, digits: int) -> Doubles:
+        """Return the bounds, and all decimals of levels with at most so many steps, or so many significant digits."""
+        found = {self.first, self.last}
+        for level in self.levels:
+            start, stop = (int(level.up_to(step)) for step in (self.first - 1, self.last))
+            few = level.digits <= digits if isinstance(level, Digits) else stop - start <= most + 1
+            if few:
+                found.update(level.member(number) for number in range(start, stop))
+        return np.unique([self.lower, self.upper, *map(self.value, found)])
+
+
+class Listed(Candidates):
+    """Candidates one by one; what occurs several times weighs as much."""
+
+    def __init__(self, points: Doubles, toward: Toward = "nearest") -> None:
+        self.points, copies = np.unique(points, return_counts=True)
+        self.first, self.last, self.toward = 0, self.points.size - 1, toward
+        if self.points.size == points.size:
+            self.levels = [Linear(1)]
+        else:
+            low, high = self.ends
+            self.levels = [Table(np.cumsum(np.pad(copies, (-low, high - self.last), constant_values=1)), low)]
+        self.copies = [1]
+
+    def steps(self, rows: Doubles) -> Integers:
+        """Return the places of the candidates that rows count as; what is beyond all of them, as the outermost."""
+        points = self.points
+        if self.toward == "nearest":
+            # mutant: rows-at-no-candidate
+            middles = 0.5 * points[:-1] + 0.5 * points[1:]
+            # mutant: row-in-the-middle-of-two-candidates
+            return np.searchsorted(middles, rows, side="left").astype(np.int64)
+        # mutant: ends-of-an-interval-of-rows-rounded-inward
+        found = np.searchsorted(points, rows, "right") - 1 if self.toward == "down" else np.searchsorted(points, rows)
+        return np.clip(found, 0, self.last).astype(np.int64)
+
+    def value(self, step: int) -> float:
+        """Return a candidate; an outer one is called by the outermost number."""
+        return float(self.points[min(max(step, 0), self.last)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +327,44 @@ class Digits:
         return found
 
 
-Level = Linear | Digits
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Steps from `start` on, each as often as the differences of `totals` say."""
+
+    totals: Integers
+    start: int
+
+    def up_to(self, step: Any) -> Any:
+        """Return how many copies there are of the steps up to this one."""
+        return np.concatenate([[0], self.totals])[np.clip(np.asarray(step) + 1 - self.start, 0, self.totals.size)]
+
+    def member(self, number: int) -> int:
+        """Return the step of the copy up to which there are `number` others."""
+        return self.start + int(np.searchsorted(self.totals, number, "right"))
+
+
+Level = Linear | Digits | Table
+
+
+@functools.lru_cache(maxsize=64)
+def between(lower: float, upper: float, whole: bool) -> Candidates:
+    """Return the candidates of a quantile: all integers for a column of integers, if these are few; or decimals."""
+    found = _integers(lower, upper) if whole else None
+    return Decimals(lower, upper, whole) if found is None else Listed(found)
+
+
+@functools.lru_cache(maxsize=64)
+def few_between(lower: float, upper: float, whole: bool, most: int, digits: int, toward: Toward) -> Listed:
+    """Return few candidates: all integers for a column of integers, if these are few; or coarse decimals."""
+    found = _integers(lower, upper) if whole else None
+    return Listed(Decimals(lower, upper, whole).coarse(most, digits) if found is None else found, toward)
+
+
+def _integers(lower: float, upper: float) -> Doubles | None:
+    """Return all integers between two bounds, from 2 to `_MOST_INTEGERS` of them, or None."""
+    first, last = math.ceil(lower), math.floor(upper)
+    few = 1 <= last - first < _MOST_INTEGERS and max(abs(first), abs(last)) <= 2**53
+    return np.arange(first, last + 1, dtype=np.float64) if few else None
 
 
 def _power_above(size: Fraction) -> int:

@@ -6,14 +6,15 @@ in the last bin. That is a histogram: every row is in one bin, so its sensitivit
 post-processing. The threshold is such that empty bins, all of them together, reach it with a stated probability
 [WZLDSG20].
 
-*Minimum and maximum.* Values count as the candidates nearest to them, as for quantiles. For a rank t a candidate c has
-the utility −max(0, #{x > c} − t, t − #{x ≥ c}) as a maximum, and −max(0, #{x < c} − t, t − #{x ≤ c}) as a minimum: 0
-just where at most t values lie beyond it and at least t are at it or beyond. A unit with up to k rows moves each count
-by at most k, whether its rows come, go, become missing or are replaced by others; so does it move the utility, and the
-choice by the exponential mechanism with sensitivity k is ε-differentially private under every relation. Candidates
-beyond all values have utility −t; where there are t values, some candidate has utility 0: the t-th largest value as it
-counts. With t ≥ (2k/ε)·ln(m/β) each of the m candidates beyond all values weighs at most β/m of it, so that the choice
-lies beyond all values with probability at most β.
+*Minimum and maximum.* They are quantiles of another rank: a maximum is looked for where r rows lie beyond it. Every
+value counts as the largest candidate that is at most the value, for a minimum as the least that is at least the value:
+what is released is never rounded outward. The docstring of `candidates` has the utility and its sensitivity, which is
+the number k of rows of a unit under every relation, as a/b is 1 or 0. All candidates beyond the values have utility
+−r, and some candidate has utility 0: one at the rank, or the outer one where there are no more than r values. With
+r ≥ (2k/ε)·ln(m/β) for m candidates the choice therefore lies beyond all values with probability at most β, by the
+tail in that docstring. So the interval from the released number to the bound holds the largest of the clamped values
+with probability 1 − β, and costs nothing. No other end is possible: one row may be at the bound, and nothing private
+can tell.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
-from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import counts
 from ferrodp.statistics._budget import Bounds, budget
 from ferrodp.statistics._column import Missing, column
+from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks import quantiles
+from ferrodp.statistics.ranks.candidates import Rank
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_bounds", "private_max", "private_min"]
@@ -43,7 +46,8 @@ __all__ = ["private_bounds", "private_max", "private_min"]
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MISSED = 0.05
 """The probability with which a maximum may lie beyond all values."""
-_GRID: quantiles.Grid = (1000, 2)
+_FEW = 1000, 2
+"""The most multiples of a power of ten among the candidates, and the digits of those of any size."""
 Doubles = npt.NDArray[np.float64]
 
 
@@ -174,8 +178,9 @@ def private_max(
     Parameters
     ----------
     values, bounds, candidates, num_candidates, missing
-        As for `private_quantile`; but by default, where they are not the integers, there are 1000 to 10 000 multiples
-        of a power of ten and the numbers of up to 2 digits: the fewer there are, the smaller is the default rank.
+        As for `private_quantile`; but each value counts as the largest candidate that is at most the value, and by
+        default, where they are not the integers, candidates are up to 1000 multiples of a power of ten and the numbers
+        of up to 2 digits: the fewer there are, the smaller is the default rank.
     rank : int, optional
         How many values should exceed what is released: public, ≥ 0. By default so many that what is released lies
         beyond all values with a probability of at most 5 percent.
@@ -185,7 +190,9 @@ def private_max(
     Returns
     -------
     Estimate
-        Its value is a float, one of the candidates.
+        Its value is a float, one of the candidates. Its interval, from the value to the upper bound, holds the largest
+        of the clamped values: with probability 0.95 at the default rank. At a level that the rank does not give, it
+        spans the bounds.
 
     Raises
     ------
@@ -231,14 +238,15 @@ def private_min(
     Parameters
     ----------
     values, bounds, candidates, num_candidates, missing
-        As for `private_quantile`.
+        As for `private_max`; each value counts as the least candidate that is at least the value.
     rank, epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_max`.
 
     Returns
     -------
     Estimate
-        Its value is a float, one of the candidates.
+        Its value is a float, one of the candidates. Its interval, from the lower bound to the value, holds the least of
+        the clamped values, as for `private_max`.
 
     Raises
     ------
@@ -261,23 +269,26 @@ def private_min(
 
 def _extreme(values: object, among: Any, rank: Any, is_max: bool, missing: object, about: Any) -> Estimate[float]:
     spent = budget(*about)
-    held = quantiles._ranked(values, missing)
+    held = quantiles.ranked(values, missing)
     ends, candidates, number = among
-    points = quantiles.listed(ends, candidates, number, held, _GRID)
-    # mutant: count-beyond-a-candidate-moves-by-one-row-of-a-unit
-    sensitivity = spent.max_contributions
-    mechanism = ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=sensitivity)
-    usual = math.ceil(2 * sensitivity / spent.epsilon * math.log(points.size / _MISSED))
-    target = usual if rank is None else _validate.count("rank", rank, minimum=0, maximum=2**33)
+    points = quantiles.among(ends, candidates, number, held)
+    few = points.few("down" if is_max else "up", *_FEW)
+    mechanism = quantiles.mechanism(spent, Rank(int(is_max), 1))
+    target = few.reach(mechanism, _MISSED) if rank is None else _validate.count("rank", rank, minimum=0, maximum=2**33)
     if target > 2**33:
         raise InvalidParameter("epsilon must be larger, or rank be given: its default is beyond all rows that fit")
-    below, to, rows = quantiles._counted(held, points)
-    # mutant: values-equal-to-the-candidate-exceed-it
-    beyond, at_or_beyond = (rows - to, rows - below) if is_max else (below, to)
-    # mutant: extreme-without-its-ties
-    missed = np.maximum(beyond - target, target - at_or_beyond)
-    utilities = -np.maximum(missed, 0).astype(np.float64)
+    looked_for = Rank(1, 1, -target) if is_max else Rank(0, 1, target)
     (drawn,) = spent.sources(mechanism.event, null_distance=None)
     # mutant: largest-candidate-released-without-noise
-    chosen = float(points[mechanism.release(utilities, source=drawn)])
-    return spent.estimate(chosen, None, mechanism.event, f"{'maximum' if is_max else 'minimum'} near rank {target}")
+    chosen = few.choose(_candidates.ordered(held), looked_for, mechanism, drawn)
+    outermost = points.lower, points.upper
+    missed = few.number * math.exp(-target / mechanism.scale)
+
+    def interval(level: float) -> tuple[float, float]:
+        # mutant: extreme-with-more-certainty-than-its-rank-gives
+        if missed > 1.0 - level:
+            return outermost
+        return (chosen, outermost[1]) if is_max else (outermost[0], chosen)
+
+    what = f"{'maximum' if is_max else 'minimum'} near rank {target}"
+    return spent.estimate(chosen, None, mechanism.event, what, Transformed(interval))

@@ -1,4 +1,4 @@
-"""Quantiles by the exponential mechanism over public candidates.
+"""Quantiles by the exponential mechanism over public candidates, and intervals around them.
 
 *Rows.* A row counts as the candidate nearest to it, the smaller one of two that are equally near; what is beyond all
 candidates counts as the outermost. That depends on the row and on public numbers alone: it costs nothing.
@@ -9,24 +9,25 @@ just if b·L ≤ a·n ≤ b·M, and
     u(c) = −max(0, b·L − a·n, a·n − b·M)
 
 is 0 at each of them, where many rows are equal too. Some candidate always has utility 0: a quantile of the rows as they
-count.
+count. The docstring of `candidates` has the sensitivity: max(a, b − a) for a row that is added or removed, b for one
+that is replaced. A null record does not count, so under REPLACE_SPECIAL a row comes or goes. A unit with k rows moves u
+k times as far.
 
-*Sensitivity.* A row that is added or removed moves n by 1, and L and M by 1 or not at all: b·L − a·n by b − a or a, and
-a·n − b·M likewise, hence u by at most max(a, b − a). A row that is replaced moves only L and M, hence u by at most b.
-A null record does not count, so under REPLACE_SPECIAL a row comes or goes. A unit with k rows moves u k times as far.
-
-*Error.* Of m candidates, one with utility −w is chosen with probability at most e^(−w/s), s the scale, for another has
-utility 0. With probability 1 − β the choice therefore has utility at least −s·ln(m/β).
+*Interval.* An interval that holds the q-quantiles of the clamped rows with probability 1 − α is two further choices.
+For its lower end every row counts as the largest candidate that is at most the row, and the rank looked for is a·n −
+R. Let x be the least q-quantile of the rows. It counts as the least q-quantile y ≤ x of what rows count as, and at
+least a·n/b of them are at most y: a candidate above y has b·L ≥ a·n, hence utility −R at most. Some candidate has
+utility 0, the outer one if a·n ≤ R. With R ≥ S·ln(2·W/(w·α)) the choice therefore exceeds y, and so x, with
+probability at most α/2: the tail in the docstring of `candidates`. The upper end is the same from above. Both ends
+and the number between them are accounted for, with a quarter, a quarter and half of ε; that the interval is widened
+to hold the number is post-processing.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,27 +35,26 @@ import numpy.typing as npt
 from ferrodp import _arrays, _validate
 from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
-from ferrodp.events import ComposedEvent, NeighboringRelation
+from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
 from ferrodp.statistics._column import Column, Missing, column, public_numbers
+from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.ranks.candidates import Adaptive, Rank
+from ferrodp.statistics.ranks import candidates as _candidates
+from ferrodp.statistics.ranks.candidates import Candidates, Listed, Rank, Toward
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_median", "private_quantile", "private_quantiles"]
 
-Grid: TypeAlias = tuple[int, int]
-"""Of the default candidates: the fewest multiples of a power of ten, and the digits of those of any size."""
-Ints: TypeAlias = npt.NDArray[np.int64]
-Points: TypeAlias = npt.NDArray[np.float64] | Adaptive
-"""Candidates one by one, or all decimals between two bounds."""
+Doubles = npt.NDArray[np.float64]
 _DENOMINATOR = 10**6
-_MOST_INTEGERS = 10**4
-"""How many integers are candidates of equal weight; of more of them round ones weigh more."""
 _MAX_ROWS = 2**33  # ranks times the denominator stay exact in float64
 MAX_CANDIDATES = 10**7
+_OF_ENDS = 10**4, 3
+"""Candidates of the ends of an interval: the most multiples of a power of ten, and the digits of those of any size."""
+_FEWEST_EPSILON = "epsilon must be larger: what it allows is further from the quantile than all rows that fit"
 
 
 @_arrays.quiet
@@ -65,6 +65,7 @@ def private_quantile(
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
     num_candidates: int | None = None,
+    interval_level: Real | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -91,6 +92,9 @@ def private_quantile(
         column. Of an array of integers they are the integers between the bounds, if these are at most 10⁴. Otherwise
         they are the multiples of a power of ten, up to 10¹² of them; those of few digits weigh more, so that ties at
         round numbers and bounds that are much too wide cost few ranks.
+    interval_level : float, optional
+        Between 0 and 1: an interval is released too, which holds the quantile with this probability. It is not free:
+        the number gets half of ε, and the ends a quarter each. By default there is no interval.
     missing : {"drop", "zero"}
         By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0,
         which `REPLACE_SPECIAL` does not allow: a null record contributes nothing.
@@ -105,7 +109,7 @@ def private_quantile(
     Raises
     ------
     InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-        As for `private_count`. Nothing was drawn.
+        As for `private_count`, or if ε is so small that an interval would span 2³³ rows. Nothing was drawn.
 
     Notes
     -----
@@ -117,7 +121,12 @@ def private_quantile(
     With probability 1 − β the released number is a quantile of its own up to (2·Δ/ε)·ln(m/β)/b ranks, for m candidates
     of equal weight, where Δ is the sensitivity of the utility: for a median, one row a unit and 1000 candidates, up to
     10/ε ranks with 95 percent. Of weighted candidates m is the sum of all weights, divided by that of the quantiles of
-    the column as it counts. That is a statement in ranks, and no interval for the value: one would have to be released.
+    the column as it counts.
+
+    That is a statement in ranks. An interval of values follows from two choices more, which `interval_level` asks for:
+    `Estimate.interval` then holds every quantile of the clamped values with at least that probability, for any column,
+    as the docstring of `ferrodp.statistics.ranks.quantiles` proves. At a level above the one that was paid for it
+    spans the bounds. Its ends lie some 50/ε ranks from the median, for decimals and a level of 0.95.
 
     References
     ----------
@@ -129,17 +138,20 @@ def private_quantile(
     >>> estimate = private_quantile(np.arange(10_000), 0.5, bounds=(0.0, 10_000.0), epsilon=1.0)
     >>> abs(float(estimate) - 5_000.0) < 100.0
     True
+    >>> options = {"bounds": (0.0, 10_000.0), "epsilon": 2.0, "interval_level": 0.95}
+    >>> lower, upper = private_quantile(np.arange(10_000), 0.5, **options).interval(0.95)
+    >>> 4_900.0 < lower <= upper < 5_100.0
+    True
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
-    ratio = _ratio(quantile)
-    array = _ranked(values, missing)
-    points = _points(bounds, candidates, num_candidates, array)
-    mechanism = _choice(spent, ratio)
-    event = mechanism.event
-    (source,) = spent.sources(event, null_distance=None)
-    chosen = choose(array, points, ratio, mechanism, source)
-    return spent.estimate(chosen, None, event, f"quantile {float(ratio):g}")
+    ratio = ratio_of(quantile)
+    array = ranked(values, missing)
+    found = sought(spent, ratio, among(bounds, candidates, num_candidates, array), interval_level)
+    event = composed(found.events)
+    sources = spent.sources(*found.events, null_distance=None)
+    value, *ends = found.of(_candidates.ordered(array), iter(sources))
+    return spent.estimate(value, None, event, f"quantile {float(ratio):g}", found.law(value, tuple(ends)))
 
 
 @_arrays.quiet
@@ -150,6 +162,7 @@ def private_quantiles(
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
     num_candidates: int | None = None,
+    interval_level: Real | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -163,7 +176,7 @@ def private_quantiles(
 
     Parameters
     ----------
-    values, bounds, candidates, num_candidates, epsilon, max_contributions, missing
+    values, bounds, candidates, num_candidates, interval_level, epsilon, max_contributions, missing
         As for `private_quantile`.
     neighboring_relation, source, ticket
         As for `private_quantile`.
@@ -173,7 +186,8 @@ def private_quantiles(
     Returns
     -------
     Estimate
-        Its value is a float64 array, one candidate a quantile; its labels are the quantiles.
+        Its value is a float64 array, one candidate a quantile; its labels are the quantiles. With `interval_level` each
+        has an interval of its own.
 
     Raises
     ------
@@ -189,30 +203,25 @@ def private_quantiles(
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
-    if not isinstance(quantiles, (list, tuple, np.ndarray)) or not 1 <= len(quantiles) <= 1000:
-        got = (
-            f"{len(quantiles)} of them"
-            if isinstance(quantiles, (list, tuple, np.ndarray))
-            else type(quantiles).__name__
-        )
-        raise InvalidParameter(
-            f"quantiles must be a sequence of 1 to 1000 numbers between 0 and 1, got {got}; write [0.25, 0.5, 0.75]"
-        )
-    ratios = [_ratio(each) for each in quantiles]
-    if sorted(ratios) != ratios:
-        raise InvalidParameter("quantiles must be in ascending order")
-    array = _ranked(values, missing)
-    points = _points(bounds, candidates, num_candidates, array)
+    ratios = ratios_of(quantiles)
+    array = ranked(values, missing)
+    points = among(bounds, candidates, num_candidates, array)
     # mutant: quantiles-with-the-whole-budget-each
     share = spent.share(1, len(ratios))
-    chosen, mechanisms = [], [_choice(share, ratio) for ratio in ratios]
-    event = ComposedEvent(events=tuple(each.event for each in mechanisms))
-    for ratio, mechanism, drawn in zip(
-        ratios, mechanisms, spent.sources(*event.events, null_distance=None), strict=True
-    ):
-        chosen.append(choose(array, points, ratio, mechanism, drawn))
-    labels = tuple(float(ratio) for ratio in ratios)
-    return spent.estimate(np.sort(np.array(chosen)), None, event, "quantiles", labels=labels)
+    found = [sought(share, ratio, points, interval_level) for ratio in ratios]
+    event = composed([event for each in found for event in each.events])
+    drawn = iter(spent.sources(*[event for each in found for event in each.events], null_distance=None))
+    rows = _candidates.ordered(array)
+    chosen = [each.of(rows, drawn) for each in found]
+    values = np.sort(np.array([each[0] for each in chosen]))
+    return spent.estimate(
+        values,
+        None,
+        event,
+        "quantiles",
+        labels=tuple(float(ratio) for ratio in ratios),
+        _laws=laws(found, values, [each[1:] for each in chosen]),
+    )
 
 
 def private_median(
@@ -221,6 +230,7 @@ def private_median(
     bounds: Bounds | None = None,
     candidates: npt.ArrayLike | None = None,
     num_candidates: int | None = None,
+    interval_level: Real | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
     missing: Missing = "drop",
@@ -232,7 +242,7 @@ def private_median(
 
     Parameters
     ----------
-    values, bounds, candidates, num_candidates, epsilon, max_contributions, missing
+    values, bounds, candidates, num_candidates, interval_level, epsilon, max_contributions, missing
         As for `private_quantile`.
     neighboring_relation, source, ticket
         As for `private_quantile`.
@@ -259,6 +269,7 @@ def private_median(
         bounds=bounds,
         candidates=candidates,
         num_candidates=num_candidates,
+        interval_level=interval_level,
         epsilon=epsilon,
         max_contributions=max_contributions,
         missing=missing,
@@ -268,136 +279,161 @@ def private_median(
     )
 
 
-def _ranked(values: object, missing: object) -> Column:
+class Among(NamedTuple):
+    """The public numbers that a choice is among: listed, or between two bounds."""
+
+    points: Doubles | None
+    lower: float
+    upper: float
+    whole: bool
+
+    def nearest(self) -> Candidates:
+        """Return the candidates of a quantile."""
+        if self.points is not None:
+            return Listed(self.points)
+        return _candidates.between(self.lower, self.upper, self.whole)
+
+    def few(self, toward: Toward, most: int, digits: int) -> Candidates:
+        """Return few of them, and an outer one: those of the end of an interval, or of an extreme."""
+        if self.points is not None:
+            return Listed(self.points, toward)
+        return _candidates.few_between(self.lower, self.upper, self.whole, most, digits, toward)
+
+
+class Choice(NamedTuple):
+    """One choice: among what, of which rank, by which mechanism."""
+
+    among: Candidates
+    rank: Rank
+    mechanism: ExponentialMechanism
+
+    def of(self, rows: Doubles, source: NoiseSource) -> float:
+        """Return what is chosen; the rows are in ascending order."""
+        return self.among.choose(rows, self.rank, self.mechanism, source)
+
+
+class Sought(NamedTuple):
+    """A quantile, and with a level the ends of its interval."""
+
+    choices: list[Choice]
+    level: float | None
+    outermost: tuple[float, float]
+
+    @property
+    def events(self) -> list[PrivacyEvent]:
+        """What the choices cost, one after another."""
+        return [each.mechanism.event for each in self.choices]
+
+    def of(self, rows: Doubles, sources: Iterator[NoiseSource]) -> tuple[float, ...]:
+        """Return the number, and the ends of its interval."""
+        return tuple(choice.of(rows, next(sources)) for choice in self.choices)
+
+    def law(self, value: float, ends: tuple[float, ...]) -> Transformed | None:
+        """Return what the interval of a released number follows from."""
+        if self.level is None:
+            return None
+        return Transformed(_interval(self.level, (min(ends[0], value), max(ends[1], value)), self.outermost))
+
+
+def _interval(
+    paid: float, ends: tuple[float, float], outermost: tuple[float, float]
+) -> Callable[[float], tuple[float, float]]:
+    """Return what an interval holds at a level: between the ends up to the one that was paid for."""
+    # mutant: interval-at-a-level-that-was-not-paid
+    return lambda level: ends if level <= paid else outermost
+
+
+def sought(spent: Budget, ratio: Fraction, among: Among, level: Real | None) -> Sought:
+    """Return the choices that a quantile takes."""
+    rank, outermost = Rank.of(ratio), (among.lower, among.upper)
+    if level is None:
+        return Sought([Choice(among.nearest(), rank, mechanism(spent, rank))], None, outermost)
+    checked = level_of(level)
+    # mutant: interval-of-a-quantile-is-free
+    half, quarter = spent.share(1, 2), spent.share(1, 4)
+    chosen, outside = [Choice(among.nearest(), rank, mechanism(half, rank))], 0.5 * (1.0 - checked)
+    of_ends = mechanism(quarter, rank)
+    for toward, sign in (("down", -1), ("up", 1)):
+        few = among.few(toward, *_OF_ENDS)  # type: ignore[arg-type]  # of the literals above
+        shift = few.reach(of_ends, outside)
+        if shift > ratio.denominator * _MAX_ROWS:
+            raise InvalidParameter(_FEWEST_EPSILON)
+        # mutant: ends-of-an-interval-at-the-quantile
+        chosen.append(Choice(few, Rank.of(ratio, sign * shift), of_ends))
+    return Sought(chosen, checked, outermost)
+
+
+def laws(found: Sequence[Sought], values: Doubles, ends: Sequence[tuple[float, ...]]) -> tuple[Transformed, ...] | None:
+    """Return what the intervals of several numbers follow from, or None."""
+    made = [each.law(value, pair) for each, value, pair in zip(found, values.tolist(), ends, strict=True)]
+    return None if None in made else tuple(law for law in made if law is not None)
+
+
+def composed(events: Sequence[PrivacyEvent]) -> PrivacyEvent:
+    """Return what releases about the same rows cost together."""
+    return events[0] if len(events) == 1 else ComposedEvent(events=tuple(events))
+
+
+def level_of(level: Real) -> float:
+    """Return the level of an interval."""
+    checked = _validate.probability("interval_level", level)
+    if not 0.0 < checked < 1.0:
+        raise _validate.out_of_domain("interval_level", "between 0 and 1, both excluded", level)
+    return checked
+
+
+def mechanism(spent: Budget, rank: Rank) -> ExponentialMechanism:
+    """Return the mechanism that chooses by the distance from a rank."""
+    return ExponentialMechanism.calibrated(
+        epsilon=spent.epsilon, sensitivity=rank.moved(spent.replaces) * spent.max_contributions
+    )
+
+
+def ranked(values: object, missing: object) -> Column:
+    """Return a column whose ranks are looked for."""
     array = column(values, missing)
     if array.values.size > _MAX_ROWS:
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     return array
 
 
-def _choice(spent: Budget, ratio: Fraction) -> ExponentialMechanism:
-    """Return the mechanism that chooses among candidates by their distance from a quantile."""
-    # mutant: ranks-move-by-smaller-share
-    moved = ratio.denominator if spent.replaces else max(ratio.denominator - ratio.numerator, ratio.numerator)
-    return ExponentialMechanism.calibrated(epsilon=spent.epsilon, sensitivity=moved * spent.max_contributions)
-
-
-def choose(
-    array: Column, points: Points, ratio: Fraction, mechanism: ExponentialMechanism, source: NoiseSource
-) -> float:
-    """Return a candidate, chosen by the mechanism for its distance from a quantile."""
-    if isinstance(points, Adaptive):
-        return points.choose(array, rank_of(ratio), mechanism, source)
-    return float(points[mechanism.release(_utilities(array, points, ratio), source=source)])
-
-
-def rank_of(ratio: Fraction) -> Rank:
-    """Return what is looked for as the quantile a/b: b·less ≤ a·n and b·more ≤ (b − a)·n."""
-    return Rank(ratio.denominator, lambda rows: ratio.numerator * rows)
-
-
-def _utilities(array: Column, points: npt.NDArray[np.float64], ratio: Fraction) -> npt.NDArray[np.float64]:
-    """Return the utility of every candidate; see the docstring of this module."""
-    below, to, rows = _counted(array, points)
-    a, b = ratio.numerator, ratio.denominator
-    # mutant: quantile-without-its-ties
-    missed = np.maximum(b * below - a * rows, a * rows - b * to)
-    return -np.maximum(missed, 0).astype(np.float64)
-
-
-def _counted(array: Column, points: npt.NDArray[np.float64]) -> tuple[Ints, Ints, int]:
-    """Return how many rows are below each candidate, how many at it or below, and how many there are.
-
-    Each row counts as the candidate nearest to it: as the first one whose middle to the next it does not exceed.
-    """
-    ascending, places = np.unique(points, return_inverse=True)
-    # mutant: rows-at-no-candidate
-    middles = 0.5 * ascending[:-1] + 0.5 * ascending[1:]
-    to, rows = np.zeros(ascending.size, np.int64), 0
-    for part in array.floats(at_least=points.size):
-        part.sort()
-        # mutant: row-in-the-middle-of-two-candidates
-        to[:-1] += np.searchsorted(part, middles, side="right")
-        rows += part.size
-    # mutant: rows-beyond-all-candidates
-    to[-1] = rows
-    below = np.concatenate([np.zeros(1, np.int64), to[:-1]])
-    return below[places], to[places], rows
-
-
-def _ratio(quantile: object) -> Fraction:
+def ratio_of(quantile: object) -> Fraction:
+    """Return a quantile as a ratio of integers."""
     _validate.probability("quantile", quantile)
     return Fraction(_validate.exact("quantile", quantile)).limit_denominator(_DENOMINATOR)
 
 
-def _points(ends: object, candidates: Any, number: Any, array: Column) -> Points:
-    """Return the candidates of a quantile, which follow from public parameters and the dtype of the column."""
-    if ends is not None and candidates is None and number is None:
-        lower, upper = bounds(ends)
-        integers = array.values.dtype.kind in "iu"
-        found = _integers(lower, upper) if integers else None
-        return Adaptive(lower, upper, whole=integers) if found is None else found
-    return listed(ends, candidates, number, array, (1000, 2))
+def ratios_of(quantiles: Any) -> list[Fraction]:
+    """Return several quantiles in ascending order as ratios of integers."""
+    if not isinstance(quantiles, (list, tuple, np.ndarray)) or not 1 <= len(quantiles) <= 1000:
+        got = (
+            f"{len(quantiles)} of them"
+            if isinstance(quantiles, (list, tuple, np.ndarray))
+            else type(quantiles).__name__
+        )
+        raise InvalidParameter(
+            f"quantiles must be a sequence of 1 to 1000 numbers between 0 and 1, got {got}; write [0.25, 0.5, 0.75]"
+        )
+    ratios = [ratio_of(each) for each in quantiles]
+    if sorted(ratios) != ratios:
+        raise InvalidParameter("quantiles must be in ascending order")
+    return ratios
 
 
-def listed(ends: object, candidates: Any, number: Any, array: Column, grid: Grid) -> npt.NDArray[np.float64]:
-    """Return candidates one by one; by default `grid` says how many."""
+def among(ends: object, candidates: Any, number: Any, array: Column) -> Among:
+    """Return the public numbers to choose among; of the column only its dtype decides on them."""
     if (ends is None) == (candidates is None):
         raise InvalidParameter(
             f"exactly one of bounds and candidates must be given, got {'neither' if ends is None else 'both'}: "
             "bounds=(0, 100) or candidates=[...]"
         )
-    if ends is not None:
-        lower, upper = bounds(ends)
-        if number is None:
-            return _grid(lower, upper, array.values.dtype.kind in "iu", *grid)
-        count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)
-        return np.linspace(lower, upper, count)
-    points = public_numbers(candidates, "candidates", range(1, MAX_CANDIDATES + 1)).astype(np.float64)
-    if not np.isfinite(points).all():
-        raise InvalidArray("candidates must be finite")
-    return points
-
-
-@functools.lru_cache(maxsize=8)
-def _grid(lower: float, upper: float, integers: bool, fewest: int, digits: int) -> npt.NDArray[np.float64]:
-    """Return the candidates between two bounds.
-
-    For a column of integers they are all integers, if these are few. Otherwise they are the
-    multiples of a power of ten, from `fewest` up to ten times as many; the numbers of up to so many digits, of the size
-    of the larger bound and down to 10⁻¹² of it, so that the candidates suit bounds that are too wide; and the bounds.
-    """
-    found = _integers(lower, upper) if integers else None
-    if found is not None:
-        return found
-    span, size = Fraction(upper) - Fraction(lower), max(abs(lower), abs(upper))
-    places = Decimal(float(span / fewest)).adjusted()
-    start, stop = (
-        round_(Fraction(end) / Fraction(10) ** places) for round_, end in ((math.ceil, lower), (math.floor, upper))
-    )
-    parts = [np.array([lower, upper])]
-    if max(abs(start), abs(stop)) <= 2**53:
-        parts.append(_decimals(np.arange(start, stop + 1, dtype=np.float64), places))
-    else:
-        parts.append(np.linspace(lower, upper, fewest))  # bounds this close are few floats apart
-    mantissas, top = np.arange(10 ** (digits - 1), 10**digits, dtype=np.float64), Decimal(size).adjusted()
-    for exponent in range(max(top - 12, -300) - digits + 1, top - digits + 2):
-        decade = _decimals(mantissas, exponent)
-        parts += [decade, -decade]
-    points = np.unique(np.concatenate([*parts, [0.0]]))
-    points = points[(points >= lower) & (points <= upper)]
-    points.setflags(write=False)
-    return points
-
-
-def _integers(lower: float, upper: float) -> npt.NDArray[np.float64] | None:
-    """Return all integers between two bounds, from 2 to `_MOST_INTEGERS` of them, or None."""
-    first, last = math.ceil(lower), math.floor(upper)
-    few = 1 <= last - first < _MOST_INTEGERS and max(abs(first), abs(last)) <= 2**53
-    return np.arange(first, last + 1, dtype=np.float64) if few else None
-
-
-def _decimals(integers: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float64]:
-    """Return integers times a power of ten: for exponents from −22 to 22 the floats that decimals are read as."""
-    power = float(f"1e{abs(exponent)}")
-    return integers * power if exponent >= 0 else integers / power
+    if ends is None:
+        points = public_numbers(candidates, "candidates", range(1, MAX_CANDIDATES + 1)).astype(np.float64)
+        if not np.isfinite(points).all():
+            raise InvalidArray("candidates must be finite")
+        return Among(points, float(points.min()), float(points.max()), False)
+    lower, upper = bounds(ends)
+    if number is None:
+        return Among(None, lower, upper, array.values.dtype.kind in "iu")
+    count = _validate.count("num_candidates", number, minimum=2, maximum=MAX_CANDIDATES)
+    return Among(np.linspace(lower, upper, count), lower, upper, False)
