@@ -1,5 +1,7 @@
 //! What was released, as plain data: from it come the pair of laws of its privacy loss and its Rényi curve.
 
+use std::sync::Arc;
+
 use ferrodp_core::Error;
 
 use crate::pld::pair::LossPair;
@@ -8,6 +10,7 @@ use crate::pld::pairs::{
     MixtureOfGaussians, PoissonSampled, PublicCoin, Reversed,
 };
 use crate::rdp::{Curve, Discrete, PoissonGaussian, PoissonReplaced, Shifted};
+use crate::sampling::allocation::Allocation;
 
 /// Integers of a discrete Gaussian law, up to 40 scales away, are told apart by floats.
 const LARGEST_SCALE: f64 = (1_u64 << 46) as f64;
@@ -50,6 +53,8 @@ pub enum Mechanism {
     FixedSizeSampled(f64, Box<Mechanism>),
     /// One of several, by a coin that everybody sees: chances, pairs.
     PublicCoin(Vec<f64>, Vec<Mechanism>),
+    /// A round of random allocation, as a law that was computed before.
+    Allocated(Arc<Allocation>),
     /// P and Q changed.
     Reversed(Box<Mechanism>),
 }
@@ -114,6 +119,7 @@ impl Mechanism {
                     weights.iter().zip(parts).map(|(weight, part)| Ok((share("weight", *weight)?, part.pair()?)));
                 Box::new(PublicCoin::new(built.collect::<Result<_, Error>>()?))
             }
+            Self::Allocated(law) => Box::new(Allocation::clone(law)),
             Self::Reversed(inner) => Box::new(Reversed(inner.pair()?)),
         })
     }

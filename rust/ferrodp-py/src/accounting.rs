@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod allocated;
 mod ask;
 mod composition;
 mod contour;

@@ -12,12 +12,12 @@ from ferrodp import _native, _validate
 from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
+from ferrodp.accounting._laws.allocated import MAX_STEPS, blocks
 from ferrodp.accounting._types import Direction
 
 _INVERSE_NOISE_RANGE = (1e-3, 20.0)
 """Outside this range of inverse noise multipliers the answer is that without sampling."""
 _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"both": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-_MAX_STEPS = 2**53
 
 
 def random_allocation_gaussian(
@@ -112,14 +112,6 @@ def _added_moments(z: float, length: int) -> _native.AllocationMoments:
     return _native.AllocationMoments(inverse(z), length)
 
 
-def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
-    """Return the lengths of the blocks that a round is divided into, and how many there are of each."""
-    if not selected:
-        return []
-    length, longer = divmod(steps, selected)
-    return [(each, times) for each, times in ((length, selected - longer), (length + 1, longer)) if times]
-
-
 def inverse(z: float, *, is_upper: bool = True) -> float:
     """Return 1/z, rounded up, or down for a lower bound on the loss."""
     return math.nextafter(1.0 / z, math.inf if is_upper else 0.0)
@@ -127,7 +119,7 @@ def inverse(z: float, *, is_upper: bool = True) -> float:
 
 def steps_of(num_steps: int, num_selected: int) -> tuple[int, int]:
     """Return how many steps a round has, and in how many of them each record takes part, checked."""
-    steps = _validate.count("num_steps", num_steps, maximum=_MAX_STEPS)
+    steps = _validate.count("num_steps", num_steps, maximum=MAX_STEPS)
     return steps, _validate.count("num_selected", num_selected, minimum=0, maximum=steps)
 
 

@@ -15,15 +15,11 @@ from typing import Literal
 from ferrodp import _native, _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp._validate import Real
+from ferrodp.accounting._laws import allocated
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.gaussian import gaussian_delta_bounds, gaussian_epsilon_bounds
-from ferrodp.accounting.rdp import allocation
-from ferrodp.accounting.rdp.allocation import directions_of, inverse
-
-MAX_NODES = 60_000
-"""Of the grid of one distribution; beyond, its spacing is doubled."""
-_DEFAULT_NODES = 3_000
-"""Of the distribution of one round, unless an interval is given."""
+from ferrodp.accounting.rdp import allocation as rdp_allocation
+from ferrodp.accounting.rdp.allocation import directions_of
 
 
 def random_allocation_delta_bounds(
@@ -52,7 +48,7 @@ def random_allocation_delta_bounds(
         "remove" if the first of the two datasets has the record, "add" if the second has it, "both" for the worse one.
     value_discretization_interval : float, optional
         Spacing of the privacy losses, from 1e-9 to 1: a finer one gives tighter bounds and takes longer. By default the
-        one that needs 3000 nodes.
+        one that needs about 3000 nodes.
 
     Returns
     -------
@@ -130,42 +126,60 @@ def random_allocation_epsilon_bounds(
 
 @functools.lru_cache(maxsize=32)
 class _Rounds:
-    """Rounds, with the distributions of their losses where these are small enough to be computed."""
+    """Rounds, with the laws of their losses where these are small enough to be computed."""
 
     def __init__(self, z: float, steps: int, selected: int, rounds: int, spacing: float | None) -> None:
         self.z, self.steps, self.selected, self.rounds = z, steps, selected, rounds
         self.is_sampled = 0 < selected < steps and rounds > 0
-        has_laws = self.is_sampled and allocation.is_sampled(z)
-        self.laws = _laws(z, steps, selected, rounds, spacing) if has_laws else None
+        self.laws = allocated.Laws(None, None)
+        if self.is_sampled and rdp_allocation.is_sampled(z):
+            step = ("gaussian", z)
+            self.laws = allocated.laws(step, step, steps, selected, spacing)
 
     def delta(self, epsilon: float, directions: tuple[Direction, ...]) -> Bounds:
         plain = self._plain(lambda z: gaussian_delta_bounds(epsilon=epsilon, noise_multiplier=z))
-        if self.laws is None:
-            return Bounds(0.0, plain.upper) if self.is_sampled else plain
-        found = self._delta(epsilon, directions)
-        return Bounds(found.lower if self.selected == 1 else 0.0, min(plain.upper, found.upper))
+        if not self.is_sampled:
+            return plain
+        found = self._of_laws("delta", epsilon, directions)
+        if self.steps == 2 and self.rounds == 1 and self.z <= 100.0 and self.laws.above is not None:
+            found = self._of_two(found, epsilon, directions)
+        upper = min(plain.upper, found.upper)
+        return Bounds(min(found.lower, upper), upper)
 
     def epsilon(self, delta: float, directions: tuple[Direction, ...]) -> Bounds:
         plain = self._plain(lambda z: gaussian_epsilon_bounds(delta=delta, noise_multiplier=z))
-        if self.laws is None:
-            return Bounds(0.0, plain.upper) if self.is_sampled else plain
-        highest = min(plain.upper, self._by_moments(delta, directions))
-        _, upper = _bracket(lambda e: self._delta(e, directions).upper <= delta, highest)
-        lower = 0.0
-        if self.selected == 1:
-            lower, _ = _bracket(lambda e: self._delta(e, directions).lower <= delta, highest)
+        if not self.is_sampled:
+            return plain
+        lower, upper = self._of_laws("epsilon", delta, directions)
+        upper = min(plain.upper, upper)
+        if self.steps == 2 and self.rounds == 1 and self.z <= 100.0 and self.laws.above is not None:
+            upper = _least(lambda e: self.delta(e, directions).upper <= delta, upper)
+            lower = max(lower, math.nextafter(_least(lambda e: self.delta(e, directions).lower <= delta, upper), 0.0))
+        if lower < 0.99 * upper and self.laws.above is not None:
+            upper = min(upper, self._by_moments(delta, directions))
         return Bounds(min(lower, upper), upper)
 
-    def _delta(self, epsilon: float, directions: tuple[Direction, ...]) -> Bounds:
-        assert self.laws is not None, "asked only where there are laws"
-        bounds = []
-        for direction in directions:
-            lower, upper = (law.delta(epsilon, direction) for law in self.laws)
-            if self.steps == 2 and self.rounds == 1 and self.z <= 100.0:
-                lower = max(lower, _native.allocation_two_bins(inverse(self.z, is_upper=False), epsilon, direction)[0])
-                upper = min(upper, _native.allocation_two_bins(inverse(self.z), epsilon, direction)[1])
-            bounds.append((lower, upper))
-        return Bounds(*map(max, zip(*bounds, strict=True)))
+    def _of_laws(self, quantity: Literal["epsilon", "delta"], at: float, directions: tuple[Direction, ...]) -> Bounds:
+        """Return the bounds of the laws, the upper one of that from above and the lower one of that from below."""
+        worst = math.inf if quantity == "epsilon" else 1.0
+        above, below = (law and self._ask(quantity, at, law, directions) for law in self.laws)
+        return Bounds(below[0] if below else 0.0, above[1] if above else worst)
+
+    def _ask(
+        self, quantity: Literal["epsilon", "delta"], at: float, law: allocated.Spec, directions: tuple[Direction, ...]
+    ) -> tuple[float, float]:
+        specs = [law if direction == "remove" else ("reversed", law) for direction in directions]
+        if self.rounds == 1:
+            return (_native.pair_epsilon if quantity == "epsilon" else _native.pair_delta)(specs, at)
+        composed = [[(spec, self.rounds)] for spec in specs]
+        return _native.pld_bounds(composed, quantity, at, 1e-4, None, (21, 2e6))[:2]
+
+    def _of_two(self, found: Bounds, epsilon: float, directions: tuple[Direction, ...]) -> Bounds:
+        """Return the bounds of one round of two steps: an integral."""
+        lower, upper = rdp_allocation.inverse(self.z, is_upper=False), rdp_allocation.inverse(self.z)
+        below = max(_native.allocation_two_bins(lower, epsilon, direction)[0] for direction in directions)
+        above = max(_native.allocation_two_bins(upper, epsilon, direction)[1] for direction in directions)
+        return Bounds(max(found.lower, below), min(found.upper, above))
 
     def _plain(self, bounds: Callable[[float], Bounds]) -> Bounds:
         """Return the cost of as many releases without sampling: one Gaussian release with z/√n."""
@@ -182,7 +196,7 @@ class _Rounds:
         """Return ε by [CKS20] Proposition 12; the slack is for a dozen roundings of sums below 10³."""
         best = math.inf
         for order in (1.5, *range(2, 13), 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128, 192, 256):
-            rho = self.rounds * allocation.rate(self.z, self.steps, self.selected, float(order), directions)
+            rho = self.rounds * rdp_allocation.rate(self.z, self.steps, self.selected, float(order), directions)
             parts = (rho, math.log1p(-1.0 / order), -math.log(delta) / (order - 1), -math.log(order) / (order - 1))
             found = sum(parts) + 2.0**-48 * sum(map(abs, parts))
             if found > 1.1 * best:
@@ -195,7 +209,7 @@ def _rounds(
     noise_multiplier: Real, num_steps: int, num_selected: int, num_rounds: int, interval: Real | None
 ) -> _Rounds:
     z = _validate.positive("noise_multiplier", noise_multiplier, toward="down")
-    steps, selected = allocation.steps_of(num_steps, num_selected)
+    steps, selected = rdp_allocation.steps_of(num_steps, num_selected)
     rounds = _validate.count("num_rounds", num_rounds, minimum=0)
     spacing = None if interval is None else _validate.positive("value_discretization_interval", interval, toward="down")
     if spacing is not None and not 1e-9 <= spacing <= 1.0:
@@ -203,36 +217,10 @@ def _rounds(
     return _Rounds(z, steps, selected, rounds, spacing)
 
 
-def _laws(
-    z: float, steps: int, selected: int, rounds: int, spacing: float | None
-) -> tuple[_native.AllocationLaw, _native.AllocationLaw] | None:
-    """Return the lower and the upper distribution, with the spacing doubled until they fit."""
-    lower, upper = inverse(z, is_upper=False), inverse(z)
-    spacing = min(1.0, (upper * (23.0 + upper) + math.log(steps)) / _DEFAULT_NODES) if spacing is None else spacing
-    while spacing <= 1.0:
-        rest = steps, selected, rounds, spacing
-        try:
-            return _law(lower, *rest, is_upper=False), _law(upper, *rest, is_upper=True)
-        except MemoryError:
-            spacing *= 2.0
-    return None
-
-
-def _law(s: float, steps: int, selected: int, rounds: int, spacing: float, *, is_upper: bool) -> _native.AllocationLaw:
-    law = None
-    for length, times in allocation.blocks(steps, selected):
-        block = _native.AllocationLaw(s, length, spacing, is_upper, MAX_NODES)
-        if times * rounds > 1:
-            block = block.repeated(times * rounds, MAX_NODES)
-        law = block if law is None else law.joined(block, MAX_NODES)
-    assert law is not None, "at least one step is selected"
-    return law
-
-
-def _bracket(holds: Callable[[float], bool], highest: float) -> tuple[float, float]:
-    """Return two close floats: one where a monotone statement does not hold, or 0; one where it does, or `highest`."""
+def _least(holds: Callable[[float], bool], highest: float) -> float:
+    """Return the least float, nearly, where a monotone statement holds, or `highest`."""
     if holds(0.0):
-        return 0.0, 0.0
+        return 0.0
     below, above = 0.0, highest
     while above - below > 1e-12 * above:
         middle = 0.5 * (below + above)
@@ -240,4 +228,4 @@ def _bracket(holds: Callable[[float], bool], highest: float) -> tuple[float, flo
             above = middle
         else:
             below = middle
-    return below, above
+    return above

@@ -15,6 +15,10 @@
 //! This is the dominating pair of Feldman, Shenfeld, "Privacy amplification by random allocation", NeurIPS 2025 (in
 //! arXiv:2502.08202v4 Theorem 3.1), and of Chua et al., "Balls-and-bins sampling for DP-SGD", AISTATS 2025, Theorem 1.
 //!
+//! All of this holds for other releases as well: where a pair `(P, Q)` of laws dominates a step, P having the record, `r_t` is largest
+//! in convex order if it has the law of `dP/dQ` under Q, and where a step attains the pair, or dominates it, the round dominates that
+//! of the pair. What P has where Q has nothing is a mean that `r̄` lacks.
+//!
 //! `two` answers for `T = 2` by one integral; `grid` has two discrete laws that enclose that of `r̄` in convex order, for any
 //! `T`; `moment` bounds the Rényi divergence of the second direction, `removed` that of the first.
 

@@ -1,7 +1,7 @@
 //! Bindings of `fixed_size` and `allocation`.
 
 use core::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ferrodp_accounting::sampling::allocation::{self, AddedMoments, Allocation, RemovedMoments};
 use ferrodp_accounting::sampling::fixed_size::{self, moments};
@@ -12,7 +12,9 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
+use super::allocated::AllocationLaw;
 use super::ask::ask;
+use super::spec::{Spec, pairs};
 use crate::array::{List, Numbers, same_length};
 use crate::error::{Error, Result};
 use crate::isa;
@@ -160,17 +162,15 @@ impl AllocationRemoved {
     }
 }
 
-/// The law of one round from one side; see `ferrodp.accounting.sampling.allocation`.
-#[pyclass(frozen, module = "ferrodp._native")]
-struct AllocationLaw(Allocation);
-
 #[pymethods]
 impl AllocationLaw {
+    /// Makes the law for a pair of laws of one step.
     #[new]
-    #[pyo3(signature = (s, steps, spacing, is_upper, most, /))]
-    fn new(py: Python<'_>, s: f64, steps: u64, spacing: f64, is_upper: bool, most: usize) -> Result<Self> {
+    #[pyo3(signature = (step, steps, spacing, is_upper, most, /))]
+    fn new(py: Python<'_>, step: Spec, steps: u64, spacing: f64, is_upper: bool, most: usize) -> Result<Self> {
         let rounding = if is_upper { Rounding::Up } else { Rounding::Down };
-        found(ask(py, || Allocation::new(s, steps, spacing, rounding, most))?)
+        let pair = pairs(&[step])?.swap_remove(0);
+        found(ask(py, || Allocation::new(&*pair, steps, spacing, rounding, most))?)
     }
 
     #[pyo3(signature = (other, most, /))]
@@ -183,11 +183,6 @@ impl AllocationLaw {
         found(ask(py, || self.0.repeated(count, most))?)
     }
 
-    #[pyo3(signature = (epsilon, direction, /))]
-    fn delta(&self, py: Python<'_>, epsilon: f64, direction: DirectionArg) -> Result<f64> {
-        ask(py, || self.0.delta(epsilon, direction.0))
-    }
-
     #[pyo3(signature = ())]
     fn masses<'py>(&self, py: Python<'py>) -> (i64, Bound<'py, PyArray1<f64>>, f64, f64) {
         let (first, masses, zero, infinity) = self.0.masses();
@@ -197,7 +192,7 @@ impl AllocationLaw {
 
 fn found(law: Option<Allocation>) -> Result<AllocationLaw> {
     let too_many = || PyMemoryError::new_err("the law would need too many nodes");
-    Ok(law.map(AllocationLaw).ok_or_else(too_many)?)
+    Ok(law.map(|law| AllocationLaw(Arc::new(law))).ok_or_else(too_many)?)
 }
 
 /// Adds the functions to the module.

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyTuple;
 
+use super::allocated::AllocationLaw;
 use crate::array::List;
 use crate::error::{Error, Result};
 
@@ -48,6 +49,7 @@ impl<'py> FromPyObject<'_, 'py> for Spec {
                 let parts: List<Self> = tuple.get_item(2)?.extract()?;
                 Mechanism::PublicCoin(list(1)?, gathered(parts.0.into_iter().map(|part| part.0)).map_err(Error::from)?)
             }
+            "allocated" => tuple.get_item(1)?.cast::<AllocationLaw>()?.get().mechanism(),
             "reversed" => Mechanism::Reversed(inner(1)?),
             _ => return Err(PyValueError::new_err(format!("no mechanism is called {tag:?}"))),
         }))

@@ -1,4 +1,4 @@
-//! Two discrete laws between which the law of `r̄` lies in convex order, for any number of steps.
+//! Two discrete laws between which the law of `r̄` lies in convex order, for any pair of laws and any number of steps.
 //!
 //! Values are on a geometric grid, `g_k = e^{kh + c}`, so that their logarithms, the privacy losses, are on a uniform one. A law
 //! that is replaced by one larger in convex order, *upper*, or smaller, *lower*, gives a larger or smaller mean of every convex
@@ -7,33 +7,45 @@
 //! - *Upper*: mass between two nodes is split among them so that its mean is kept. Mass below the first node is split among it
 //!   and 0. Mass above the last is put on it, and what its mean loses is kept in `excess`: `(x + e)₊ ≤ x₊ + e`.
 //! - *Lower*: neighboring masses are merged into their mean where that is a node, going upward and cutting masses as it
-//!   takes. What is left at the ends is dropped: all functions are ≥ 0.
+//!   takes; the last ones downward. What is left at the ends is dropped: all functions are ≥ 0.
 //!
 //! Both cost `O(h²)`. The sum of `g_i` and `g_j`, `k = j − i ≥ 0`, is `g_j(1 + e^{−kh})`: cell and place in it depend on `k` alone, so a
-//! convolution is `n` multiplications of shifted arrays.
+//! convolution is as many multiplications of shifted arrays as there are `k` with `e^{−kh} ≥ e^h − 1`; beyond, the sum lies in the cell
+//! above `g_j`, and running sums over `i` are all that counts.
+//!
+//! What the placing adds to the variance of a sum of `2^l` steps is divided by `T/2^l` in the mean of all. So grids may be coarser
+//! for shorter sums: their spacings are `h·2^m`, `m` falling by one for each two doublings, to 0 for the sum of all.
 //!
 //! # Rounding
-//! Masses: each is a sum of positive products, within `2n + 16` units after a convolution, so that errors of masses add up to
-//! `m` times that of one, and `m·(2n + 16)` units, for a sum of `m`. Places: the share of a cell's right node is within `64/h`
-//! units of 1; mass and share are summed apart, which may move `2(n + 2)` units of a cell's mass to the next node; either way
-//! what moves, moves by `e^h − 1`. In all, means move by `128 + 2(n + 2)h` units of themselves a convolution, and in the law of one
-//! step by 640, as its masses are within 128. δ moves no more than the mean of `r̄`, or `e^ε` times that for the second
-//! direction: the functions are 1-Lipschitz.
+//! All errors are relative, so that tails are as accurate as the rest. A *mass* is a sum of positive products, within `2n + 16`
+//! units after a convolution; errors of sums of `m` steps add up to `m` times that of one. A *value* is off by a factor: what is
+//! claimed of an upper law `X` is that every mean of `f(X_true)`, `f` convex and ≥ 0, is at most that of `f((1 + η)X)` if `f` rises, of
+//! `f((1 − η)X)` if it falls; and of a lower law the reverse, with the signs exchanged.
+//!
+//! *Upper.* The share of a cell's right node is computed within `64/h + 8n` units, and summed as precisely. Both nodes get so much more of the
+//! cell's mass than is computed, `surplus`, and have then no less than the exact split would give them, whatever it is: as all functions
+//! are ≥ 0, more mass errs to the safe side. Values lie a few units outside of their cell at most. *Lower.* A group's mean is
+//! within `128 + 12(n + 2)h` units of its node, plus `2n + 16` units of how far the group reaches; rounding it to the node moves
+//! values by that.
+//!
+//! The law of one step comes from its pair, whose masses are within `μ` of those between boundaries that are moved by at most `λ`: the
+//! same arguments with `4μ + 4λ` for units.
 
-use crate::functions::normal;
-use crate::functions::twofold::Twofold;
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
-use crate::memory::filled;
+use crate::memory::{filled, gathered, room};
+use crate::pld::pair::{LossPair, Mass};
+use crate::types::Rounding;
 
-use crate::types::{Direction, Rounding};
+/// Mass or mean that is cut off at an end of a law, at most, in units of the mean.
+const CUT: f64 = 1e-28;
 
-/// Mass or mean that is cut off at an end of a law, at most, and standard deviations that the law of one step reaches.
-const CUT: f64 = 1e-26;
-const REACH: f64 = 11.5;
+/// The widest spacing of the laws of few steps, unless that of all is wider; and as a part of the range of one step's losses.
+const COARSEST: (f64, f64) = (0.016, 1.0 / 300.0);
 
-/// A law on the grid.
-#[derive(Clone, Debug)]
+/// A law on the grid of spacing `h·2^level`.
+#[derive(Clone, Debug, PartialEq)]
 struct Law {
+    level: u32,
     /// Index of the first node.
     first: i64,
     masses: Vec<f64>,
@@ -43,52 +55,57 @@ struct Law {
     excess: f64,
     /// How many steps it is the sum of.
     steps: f64,
-    /// Relative error of masses, in units, and how far means are off, in units of the mean.
+    /// Relative errors of masses and of values, in units.
     mass_error: f64,
-    mean_error: f64,
+    value_error: f64,
 }
 
-/// One round or several: the law of the product of their `r̄` under `Q`, from one side, on the grid `e^{kh}`.
-#[derive(Clone, Debug)]
+/// One round or several, from one side: the pair of which P has the record, on losses `k·h`.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
     grid: Grid,
     law: Law,
+    losses: Vec<f64>,
+    p: Vec<f64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Grid {
     h: f64,
     offset: f64,
     side: Rounding,
     cut: f64,
-    reach: f64,
 }
 
 impl Allocation {
-    /// Returns the law of one round with noise of standard deviation `1/s`, `steps ≥ 1` steps and loss spacing `h`, or `None` if
-    /// it would need more than `most` nodes.
+    /// Returns the law of one round of `steps ≥ 1` steps of this pair and loss spacing `h`, or `None` if it would need more than
+    /// `most` nodes.
+    ///
+    /// `pair` has the record in P and lacks it in Q. For an upper law it dominates a step, for a lower one the step dominates it.
     #[must_use]
-    pub fn new(s: f64, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
-        Self::cut_at(CUT, REACH, s, steps, h, side, most)
+    pub fn new(pair: &dyn LossPair, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
+        Self::cut_at(CUT, pair, steps, h, side, most)
     }
 
-    /// Returns the same with so much cut off, and a law of one step that reaches so far.
-    fn cut_at(cut: f64, reach: f64, s: f64, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
+    /// Returns the same with so much cut off.
+    fn cut_at(cut: f64, pair: &dyn LossPair, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
         let log_steps = ln(steps as f64);
         let shift = (log_steps / h).round();
-        let grid = Grid { h, offset: log_steps - h * shift, side, cut, reach };
-        let span = (s * (2.0 * reach + s) + log_steps) / h;
-        if span.is_nan() || span >= most as f64 {
-            return None;
-        }
-        let mut law =
-            power(grid.single(s), steps, |a, b| (a.masses.len() + b.masses.len() < 8 * most).then(|| grid.sum(a, b)))?;
+        let grid = Grid { h, offset: log_steps - h * shift, side, cut };
+        let mut law = grid.sum_of(pair, steps, most)?;
         // r̄ is the sum over T. The offset is within 4 units of ln T of the exact one, which moves all values alike.
-        law.mean_error += 8.0 + 4.0 * log_steps;
-        law.excess = law.excess / law.steps * (1.0 + 4.0 * UNIT);
+        law.value_error += 8.0 + 4.0 * log_steps;
+        law.excess = law.excess / law.steps * grid.outward(4.0);
         law.first -= shift as i64;
         law.steps = 1.0;
-        Some(Self { grid: Grid { offset: 0.0, ..grid }, law })
+        Some(Self::made(Grid { offset: 0.0, ..grid }, law))
+    }
+
+    fn made(grid: Grid, law: Law) -> Self {
+        let losses: Vec<f64> = gathered((0..law.masses.len()).map(|i| (law.first + i as i64) as f64 * grid.h));
+        // mutant: p-masses-of-an-allocation
+        let p = gathered(losses.iter().zip(&law.masses).map(|(&loss, &mass)| mass * exp(loss)));
+        Self { grid, law, losses, p }
     }
 
     /// Returns the law of both rounds, or `None` if it would need more than `most` nodes. Spacings and sides must agree.
@@ -96,42 +113,25 @@ impl Allocation {
     /// Losses add, so that all are on the grid: what is kept in convex order is kept by products of independent factors ≥ 0.
     #[must_use]
     pub fn and(&self, other: &Self, most: usize) -> Option<Self> {
-        let law = self.grid.product(&self.law, &other.law, most)?;
-        Some(Self { grid: self.grid, law })
+        Some(Self::made(self.grid, self.grid.product(&self.law, &other.law, most)?))
     }
 
     /// Returns the law of `count ≥ 1` such rounds, or `None` if it would need more than `most` nodes.
     #[must_use]
     pub fn repeated(&self, count: u64, most: usize) -> Option<Self> {
-        let law = power(self.law.clone(), count, |a, b| self.grid.product(a, b, most))?;
-        Some(Self { grid: self.grid, law })
-    }
-
-    /// Returns a bound on `δ(ε)` from this side.
-    #[must_use]
-    pub fn delta(&self, epsilon: f64, direction: Direction) -> f64 {
-        let law = &self.law;
-        let growth = exp(epsilon);
-        let mut total = 0.0;
-        for (k, &mass) in law.masses.iter().enumerate() {
-            let value = self.grid.value(law.first + k as i64);
-            // mutant: gain-of-an-allocation
-            let gain = if direction == Direction::Remove { value - growth } else { 1.0 - growth * value };
-            total += mass * gain.max(0.0);
-        }
-        let (scale, rest) = match direction {
-            // mutant: mass-above-the-grid
-            Direction::Remove => (1.0, law.excess),
-            Direction::Add => (growth, law.zero),
-        };
-        let relative = (law.mass_error + law.masses.len() as f64 + 16.0) * UNIT;
-        // Values e^{kh} are within 8 + 2·|kh| units, and e^ε is within 8.
-        let ends = [law.first, law.first + law.masses.len() as i64];
-        let reach = 24.0 + 2.0 * ends.map(|k| (k as f64 * self.grid.h).abs()).into_iter().fold(0.0, f64::max);
-        let slack = (law.mean_error + reach) * UNIT * scale;
-        match self.grid.side {
-            Rounding::Up => ((total + rest) * (1.0 + relative) + slack).min(1.0),
-            Rounding::Down => (total * (1.0 - relative) - slack).max(0.0),
+        let (mut rest, mut square, mut joined) = (count, self.law.clone(), None::<Law>);
+        loop {
+            if rest & 1 == 1 {
+                joined = Some(match joined {
+                    Some(law) => self.grid.product(&law, &square, most)?,
+                    None => square.clone(),
+                });
+            }
+            rest >>= 1;
+            if rest == 0 {
+                return joined.map(|law| Self::made(self.grid, law));
+            }
+            square = self.grid.product(&square, &square, most)?;
         }
     }
 
@@ -141,94 +141,212 @@ impl Allocation {
     pub fn masses(&self) -> (i64, &[f64], f64, f64) {
         (self.law.first, &self.law.masses, self.law.zero, self.law.excess)
     }
+
+    fn ends(&self) -> (f64, f64) {
+        let (low, high) = (self.losses[0], self.losses[self.losses.len() - 1]);
+        let slack = |loss: f64| 2.0 * self.loss_error() * loss.abs().max(1.0);
+        (low - slack(low), high + slack(high))
+    }
 }
 
-/// Returns `count` laws joined, by squaring.
-fn power(single: Law, count: u64, join: impl Fn(&Law, &Law) -> Option<Law>) -> Option<Law> {
-    let (mut rest, mut square, mut joined) = (count, single, None::<Law>);
-    loop {
-        if rest & 1 == 1 {
-            joined = Some(match joined {
-                Some(law) => join(&law, &square)?,
-                None => square.clone(),
-            });
-        }
-        rest >>= 1;
-        if rest == 0 {
-            return joined;
-        }
-        square = join(&square, &square)?;
+impl LossPair for Allocation {
+    fn mass(&self, lower: f64, upper: f64) -> Mass {
+        let until = |end: f64| self.losses.partition_point(|&loss| loss <= end);
+        let (start, end) = (until(lower), until(upper).max(until(lower)));
+        Mass { p: self.p[start..end].iter().sum(), q: self.law.masses[start..end].iter().sum() }
+    }
+
+    fn infinite(&self) -> f64 {
+        // mutant: mass-above-the-grid
+        self.law.excess
+    }
+
+    fn negative_infinite(&self) -> f64 {
+        self.law.zero
+    }
+
+    /// That of a mass, of a value, of `e^loss`, and of a sum of all: P-masses are products of masses and values.
+    fn relative_error(&self) -> f64 {
+        let (low, high) = (self.losses[0].abs(), self.losses[self.losses.len() - 1].abs());
+        // mutant: errors-of-an-allocation
+        let of_one = self.law.mass_error + self.law.value_error + 16.0 + 2.0 * low.max(high);
+        (of_one + self.losses.len() as f64) * UNIT
+    }
+
+    /// That of a value, and of the product of index and spacing.
+    fn loss_error(&self) -> f64 {
+        (self.law.value_error + 4.0) * UNIT
+    }
+
+    fn range(&self, _x: f64) -> (f64, f64) {
+        self.ends()
+    }
+
+    fn range_under_q(&self, _x: f64) -> (f64, f64) {
+        self.ends()
+    }
+
+    fn support(&self) -> (f64, f64) {
+        self.ends()
+    }
+
+    fn effort(&self) -> f64 {
+        0.2
+    }
+
+    fn lattice(&self) -> Option<(f64, f64)> {
+        Some((0.0, self.grid.h))
+    }
+}
+
+/// The nodes a law is laid on.
+#[derive(Clone, Copy)]
+struct Spaced {
+    h: f64,
+    offset: f64,
+}
+
+impl Spaced {
+    fn loss(self, k: i64) -> f64 {
+        k as f64 * self.h + self.offset
+    }
+
+    fn value(self, k: i64) -> f64 {
+        exp(self.loss(k))
     }
 }
 
 impl Grid {
-    fn value(&self, k: i64) -> f64 {
-        exp(k as f64 * self.h + self.offset)
+    fn at(&self, level: u32) -> Spaced {
+        Spaced { h: self.h * f64::from(1_u32 << level), offset: self.offset }
     }
 
-    /// Returns the law of one `r = exp(s·z − s²/2)`.
-    fn single(&self, s: f64) -> Law {
-        let (low, high) = (-s * (self.reach + 0.5 * s), s * (self.reach + 0.5 * s));
-        let first = ((low - self.offset) / self.h).floor() as i64;
-        let count = ((high - self.offset) / self.h).ceil() as i64 - first;
+    /// Returns a factor that is so many units beyond 1, to the side of this law.
+    fn outward(&self, units: f64) -> f64 {
+        if self.side == Rounding::Up { 1.0 + units * UNIT } else { 1.0 - units * UNIT }
+    }
+
+    /// Returns how much coarser the grid may be, however few the steps.
+    fn coarsest(&self, pair: &dyn LossPair) -> u32 {
+        let range = pair.range(self.cut).1 - pair.range_under_q(self.cut).0;
+        (libm::log2(COARSEST.0.min(COARSEST.1 * range) / self.h).max(0.0) as u32).min(20)
+    }
+
+    /// Returns the law of the sum of steps, by doubling.
+    fn sum_of(&self, pair: &dyn LossPair, steps: u64, most: usize) -> Option<Law> {
+        let fits = |a: &Law, b: &Law| a.masses.len() + b.masses.len() < 8 * most;
+        let coarsest = self.coarsest(pair);
+        let level = |doublings: u32| (doublings / 2).min(coarsest);
+        let (mut rest, mut doublings) = (steps, steps.ilog2());
+        let mut square = self.single(pair, level(doublings), most)?;
+        let mut joined = None::<Law>;
+        loop {
+            if rest & 1 == 1 {
+                joined = Some(match joined {
+                    Some(law) => fits(&law, &square).then(|| self.sum(&law, &square, square.level))?,
+                    None => square.clone(),
+                });
+            }
+            rest >>= 1;
+            if rest == 0 {
+                return joined.filter(|law| law.masses.len() <= most);
+            }
+            doublings -= 1;
+            square = fits(&square, &square).then(|| self.sum(&square, &square, level(doublings)))?;
+        }
+    }
+
+    /// Returns the law of one step.
+    fn single(&self, pair: &dyn LossPair, level: u32, most: usize) -> Option<Law> {
+        let grid = self.at(level);
+        let (low, high) = (pair.range_under_q(self.cut).0, pair.range(self.cut).1);
+        let span = (high - low) / grid.h;
+        if !(span < most as f64) {
+            return None;
+        }
+        let first = ((low - self.offset) / grid.h).floor() as i64;
+        let count = (((high - self.offset) / grid.h).ceil() as i64 - first).max(1);
         let mut cells = Cells::new(first, count as usize + 1);
-        // z where ln r = l is l/s + s/2 under Q, l/s − s/2 under P.
-        let at = |k: i64, sign: f64| {
-            let loss = Twofold::product(k as f64, self.h).plus(Twofold::sum(self.offset, 0.0));
-            loss.over(s).plus(Twofold::sum(sign * 0.5 * s, 0.0))
-        };
+        let mut farthest = 1.0_f64;
         for c in 0..count {
-            let k = first + c;
-            let q = normal::between(at(k, 1.0), at(k + 1, 1.0), 0.0);
-            let p = normal::between(at(k, -1.0), at(k + 1, -1.0), 0.0);
-            let left = self.value(k);
-            let share = ((p / q / left - 1.0) / expm1(self.h)).clamp(0.0, 1.0);
-            cells.add(c as usize, q, if q > 0.0 { share } else { 0.0 });
+            let (left, right) = (grid.loss(first + c), grid.loss(first + c + 1));
+            farthest = farthest.max(left.abs()).max(right.abs());
+            let within = pair.cell(left, right);
+            let q = pair.mass(left, right).q;
+            let share = if within.q > 0.0 { (within.p / within.q - 1.0) / expm1(grid.h) } else { 0.0 };
+            cells.add(c as usize, q, share.clamp(0.0, 1.0));
         }
-        let mut law = self.place(cells, 1.0, 160.0, 640.0);
+        let (mass_error, moved) = (pair.relative_error() / UNIT + 16.0, pair.loss_error() * farthest / UNIT);
+        let errors = 4.0 * mass_error + 4.0 * moved + 64.0;
+        let mut law = self.place(&cells, level, errors / grid.h, errors + 640.0, 0.0);
+        (law.steps, law.mass_error) = (1.0, mass_error + 16.0);
+        let up = self.outward(mass_error);
+        law.zero += pair.negative_infinite() * up;
+        law.excess += pair.infinite() * up;
         if self.side == Rounding::Up {
-            // Below the first node: split among it and 0. Above the last: its mean, all of it.
-            law.zero += normal::tail(at(first, 1.0).negated(), 0.0);
-            law.excess += normal::tail(at(first + count, -1.0), 0.0) * 1.001;
-            law.masses[0] += normal::tail(at(first, -1.0).negated(), 0.0) / self.value(law.first);
+            // Below the first node: split among it and 0. Above the last: on it, and all of its mean.
+            let (bottom, last) = (pair.mass(f64::NEG_INFINITY, grid.loss(first)), grid.loss(first + count));
+            let top = pair.mass(last, f64::INFINITY);
+            law.zero += bottom.q * up;
+            law.masses[0] += bottom.p / grid.value(law.first);
+            law.excess += top.p * up;
+            let end = law.masses.len() - 1;
+            law.masses[end] += top.q;
         }
-        law
+        Some(law)
     }
 
-    /// Returns the law of the sum of two independent variables.
-    fn sum(&self, a: &Law, b: &Law) -> Law {
+    /// Returns the law of the sum of two independent variables, on the grid of a level that is no coarser than theirs.
+    fn sum(&self, a: &Law, b: &Law, level: u32) -> Law {
+        let common = a.level.min(b.level);
+        let is_square = core::ptr::eq(a, b);
+        let (finer_a, finer_b) = (a.refined(common), if is_square { None } else { b.refined(common) });
+        let (a, b) = (finer_a.as_ref().unwrap_or(a), finer_b.as_ref().unwrap_or(b));
+        let (coarse, fine) = (self.at(common), self.at(level));
+        let factor = 1_usize << (common - level);
         let n = a.masses.len().max(b.masses.len());
         let first = a.first.min(b.first);
-        let most = (a.first + a.masses.len() as i64).max(b.first + b.masses.len() as i64) - first;
-        let doubling = (core::f64::consts::LN_2 / self.h) as usize + 2;
-        let mut cells = Cells::new(first, most as usize + doubling + 1);
+        let most = ((a.first + a.masses.len() as i64).max(b.first + b.masses.len() as i64) - first) as usize;
+        let doubling = (core::f64::consts::LN_2 / coarse.h) as usize + 3;
+        let mut parts: Vec<Cells> = room(factor);
+        parts.resize_with(factor, || Cells::new(0, most + doubling));
         let (at_a, at_b) = ((a.first - first) as usize, (b.first - first) as usize);
-        for k in 0..most as usize {
-            let ratio = exp(-(k as f64) * self.h);
-            let place = ln_1p(ratio) / self.h;
-            let cell = place.floor();
-            let share = (((1.0 + ratio) * exp(-cell * self.h) - 1.0) / expm1(self.h)).clamp(0.0, 1.0);
+        let step = expm1(fine.h);
+        // From here on sums lie in the cell above the larger value.
+        let near = ((-ln(step * (1.0 - 1e-9)) / coarse.h).max(0.0) as usize + 1).min(most);
+        for k in 0..near {
+            let ratio = exp(-(k as f64) * coarse.h);
+            let cell = (ln_1p(ratio) / fine.h).floor();
+            let share = (((1.0 + ratio) * exp(-cell * fine.h) - 1.0) / step).clamp(0.0, 1.0);
+            let (whole, rest) = (cell as usize / factor, cell as usize % factor);
             // a at i, b at i + k; and for k > 0 the other way around.
-            cells.shifted((at_a, &a.masses), (at_b, &b.masses), k, cell as usize, share);
-            if k > 0 {
-                cells.shifted((at_b, &b.masses), (at_a, &a.masses), k, cell as usize, share);
+            let times = if is_square && k > 0 { 2.0 } else { 1.0 };
+            parts[rest].shifted((at_a, &a.masses), (at_b, &b.masses), (k, whole), share, times);
+            if k > 0 && !is_square {
+                parts[rest].shifted((at_b, &b.masses), (at_a, &a.masses), (k, whole), share, 1.0);
             }
         }
-        if self.side == Rounding::Up {
-            // One of them is 0.
-            for (i, &mass) in a.masses.iter().enumerate() {
-                cells.add(at_a + i, mass * b.zero, 0.0);
-            }
-            for (i, &mass) in b.masses.iter().enumerate() {
-                cells.add(at_b + i, mass * a.zero, 0.0);
+        let ratio = (exp(-coarse.h), exp(-(near as f64) * coarse.h) / step);
+        parts[0].far((at_a, &a.masses), (at_b, &b.masses), near, ratio, if is_square { 2.0 } else { 1.0 });
+        if !is_square {
+            parts[0].far((at_b, &b.masses), (at_a, &a.masses), near, ratio, 1.0);
+        }
+        let mut cells = Cells::woven(first * factor as i64, &parts);
+        // One of them is 0.
+        for (at, law, zero) in [(at_a, a, b.zero), (at_b, b, a.zero)] {
+            for (i, &mass) in law.masses.iter().enumerate() {
+                cells.add((at + i) * factor, mass * zero, 0.0);
             }
         }
-        let steps = a.steps + b.steps;
-        let mass_error = a.mass_error + b.mass_error + 2.0 * n as f64 + 16.0;
-        let mean_error = a.mean_error.max(b.mean_error) + 128.0 + 2.0 * (n as f64 + 2.0) * self.h;
-        let mut law = self.place(cells, steps, mass_error, mean_error);
+        let size = n as f64;
+        let surplus = 64.0 / fine.h + 8.0 * size;
+        let mut law = self.place(&cells, level, surplus, 128.0 + 12.0 * (size + 2.0) * fine.h, 2.0 * size + 16.0);
+        law.steps = a.steps + b.steps;
+        law.mass_error = a.mass_error + b.mass_error + 2.0 * size + 16.0;
+        law.value_error += a.value_error.max(b.value_error);
         law.zero += a.zero * b.zero;
-        law.excess += (a.excess + b.excess) * (1.0 + 4.0 * UNIT);
+        law.excess += (a.excess + b.excess) * self.outward(4.0);
+        self.cut(&mut law);
         law
     }
 
@@ -244,71 +362,54 @@ impl Grid {
                 *out += mass * other;
             }
         }
+        let both = |x: f64, y: f64| match self.side {
+            // Means are at most 1, of which the excess is a part.
+            Rounding::Up => (x + y) * (1.0 + 1e-9),
+            Rounding::Down => (x + y - x * y) * (1.0 - 8.0 * UNIT),
+        };
         let mut law = Law {
+            level: 0,
             first: a.first + b.first,
             masses,
-            zero: a.zero + b.zero,
-            // Means are 1, of which the excess is a part.
-            excess: (a.excess + b.excess) * (1.0 + 1e-9),
+            zero: both(a.zero, b.zero),
+            excess: both(a.excess, b.excess),
             steps: 1.0,
             mass_error: a.mass_error + b.mass_error + count as f64 + 8.0,
-            mean_error: a.mean_error + b.mean_error + 8.0,
+            value_error: a.value_error + b.value_error + 8.0,
         };
         self.cut(&mut law);
         Some(law)
     }
 
-    /// Puts cells onto nodes, as the side asks, and cuts the ends off.
-    fn place(&self, cells: Cells, steps: f64, mass_error: f64, mean_error: f64) -> Law {
-        let masses = match self.side {
-            Rounding::Up => cells.split(),
-            Rounding::Down => self.merge(&cells),
+    /// Puts cells onto nodes, as the side asks. Shares are within `surplus` units; of a group, `means` and `masses` units.
+    fn place(&self, cells: &Cells, level: u32, surplus: f64, means: f64, masses: f64) -> Law {
+        let spaced = self.at(level);
+        let (placed, value_error) = match self.side {
+            Rounding::Up => (cells.split((surplus * UNIT).min(1.0)), means),
+            Rounding::Down => {
+                let (merged, widest) = cells.merged(spaced.h);
+                (merged, means + 2.0 * masses * expm1(widest * spaced.h))
+            }
         };
-        let mut law = Law { first: cells.first, masses, zero: 0.0, excess: 0.0, steps, mass_error, mean_error };
-        self.cut(&mut law);
-        law
-    }
-
-    /// Merges neighboring masses into means that are nodes.
-    fn merge(&self, cells: &Cells) -> Vec<f64> {
-        let step = expm1(self.h);
-        let mut out = filled(0.0, cells.mass.len() + 1);
-        // Mass waiting below the node `target`, and its distance from it, in units of the target's value, times the mass.
-        let (mut mass, mut lack, mut target) = (0.0, 0.0, 0_usize);
-        for (c, (&cell, &moment)) in cells.mass.iter().zip(&cells.moment).enumerate() {
-            if cell == 0.0 {
-                continue;
-            }
-            let share = (moment / cell).clamp(0.0, 1.0);
-            let mut rest = cell;
-            if mass > 0.0 {
-                // Distance of this mass above the target, in units of the target's value.
-                let above = expm1((c - target) as f64 * self.h) + exp((c - target) as f64 * self.h) * share * step;
-                if rest * above < lack {
-                    mass += rest;
-                    lack -= rest * above;
-                    continue;
-                }
-                let taken = if above > 0.0 { lack / above } else { 0.0 };
-                out[target] += mass + taken;
-                rest -= taken;
-                (mass, lack) = (0.0, 0.0);
-            }
-            if rest > 0.0 {
-                target = c + 1;
-                mass = rest;
-                lack = rest * (1.0 - share) * step * exp(-self.h);
-            }
+        Law {
+            level,
+            first: cells.first,
+            masses: placed,
+            zero: 0.0,
+            excess: 0.0,
+            steps: 0.0,
+            mass_error: 0.0,
+            value_error,
         }
-        out
     }
 
     /// Cuts the ends off where next to nothing is: see the head of this file.
     fn cut(&self, law: &mut Law) {
+        let spaced = self.at(law.level);
         let mut last = law.masses.len();
         let (mut mean, limit) = (0.0, self.cut * law.steps);
         while last > 1 {
-            let next = mean + law.masses[last - 1] * self.value(law.first + last as i64 - 1);
+            let next = mean + law.masses[last - 1] * spaced.value(law.first + last as i64 - 1);
             if next > limit {
                 break;
             }
@@ -319,7 +420,7 @@ impl Grid {
         let (mut start, mut mass, mut moment) = (0, 0.0, 0.0);
         while start + 1 < law.masses.len() && mass + law.masses[start] <= self.cut {
             mass += law.masses[start];
-            moment += law.masses[start] * self.value(law.first + start as i64);
+            moment += law.masses[start] * spaced.value(law.first + start as i64);
             start += 1;
         }
         law.masses.drain(..start);
@@ -328,9 +429,24 @@ impl Grid {
             law.excess += mean * (1.0 + 1e-12);
             let top = law.masses.len() - 1;
             law.masses[top] += removed;
-            law.zero += mass;
-            law.masses[0] += moment / self.value(law.first);
+            law.zero += mass * (1.0 + 1e-12);
+            law.masses[0] += moment / spaced.value(law.first);
         }
+    }
+}
+
+impl Law {
+    /// Returns the same law on the nodes of a finer grid, if it is finer.
+    fn refined(&self, level: u32) -> Option<Self> {
+        if level == self.level {
+            return None;
+        }
+        let factor = 1_usize << (self.level - level);
+        let mut masses = filled(0.0, (self.masses.len() - 1) * factor + 1);
+        for (i, &mass) in self.masses.iter().enumerate() {
+            masses[i * factor] = mass;
+        }
+        Some(Self { level, first: self.first * factor as i64, masses, ..*self })
     }
 }
 
@@ -346,14 +462,26 @@ impl Cells {
         Self { first, mass: filled(0.0, count), moment: filled(0.0, count) }
     }
 
+    /// Returns the cells of which each part has every so manieth.
+    fn woven(first: i64, parts: &[Self]) -> Self {
+        let mut all = Self::new(first, parts.len() * parts[0].mass.len());
+        for (rest, part) in parts.iter().enumerate() {
+            for (c, (&mass, &moment)) in part.mass.iter().zip(&part.moment).enumerate() {
+                all.mass[c * parts.len() + rest] = mass;
+                all.moment[c * parts.len() + rest] = moment;
+            }
+        }
+        all
+    }
+
     fn add(&mut self, cell: usize, mass: f64, share: f64) {
         self.mass[cell] += mass;
         self.moment[cell] += mass * share;
     }
 
-    /// Adds `a_i·b_{i+k}`, all in the cell that is `cell` above `i + k`.
-    fn shifted(&mut self, first: (usize, &[f64]), second: (usize, &[f64]), k: usize, cell: usize, share: f64) {
-        let ((at_a, a), (at_b, b)) = (first, second);
+    /// Adds `a_i·b_{i+k}`, so many times, all in the cell that is `cell` above `i + k`.
+    fn shifted(&mut self, a: (usize, &[f64]), b: (usize, &[f64]), (k, cell): (usize, usize), share: f64, times: f64) {
+        let ((at_a, a), (at_b, b)) = (a, b);
         // a's node at_a + i meets b's node at_a + i + k.
         let low = at_a.max(at_b.saturating_sub(k));
         let high = (at_a + a.len()).min((at_b + b.len()).saturating_sub(k));
@@ -365,21 +493,103 @@ impl Cells {
         let mass = &mut self.mass[start..start + a.len()];
         let moment = &mut self.moment[start..start + a.len()];
         for (((mass, moment), &a), &b) in mass.iter_mut().zip(moment).zip(a).zip(b) {
-            let product = a * b;
+            let product = times * (a * b);
             *mass += product;
             *moment += product * share;
         }
     }
 
-    /// Splits every cell among its ends.
-    fn split(&self) -> Vec<f64> {
+    /// Adds all `a_i·b_j` with `j ≥ i + near`, so many times, in the cells above `j`: `ratio` is `e^{−h}` and the share at `near`.
+    fn far(&mut self, a: (usize, &[f64]), b: (usize, &[f64]), near: usize, ratio: (f64, f64), times: f64) {
+        let ((at_a, a), (at_b, b)) = (a, b);
+        let (mut mass, mut moment) = (0.0, 0.0);
+        for j in at_a + near..at_b + b.len() {
+            moment *= ratio.0;
+            if let Some(&next) = a.get(j - near - at_a) {
+                mass += next;
+                moment += next * ratio.1;
+            }
+            if j >= at_b {
+                self.mass[j] += times * (mass * b[j - at_b]);
+                self.moment[j] += times * (moment * b[j - at_b]);
+            }
+        }
+    }
+
+    /// Splits every cell among its ends, each of which gets a surplus.
+    fn split(&self, surplus: f64) -> Vec<f64> {
         let mut out = filled(0.0, self.mass.len() + 1);
         for (c, (&mass, &moment)) in self.mass.iter().zip(&self.moment).enumerate() {
-            out[c] += (mass - moment).max(0.0);
-            out[c + 1] += moment;
+            // mutant: split-of-a-cell
+            out[c] += (mass - moment).max(0.0) + mass * surplus;
+            out[c + 1] += moment + mass * surplus;
         }
         out
     }
+
+    /// Merges neighboring masses into means that are nodes; and returns how many cells a group reaches, at most.
+    fn merged(&self, h: f64) -> (Vec<f64>, f64) {
+        let step = expm1(h);
+        let mut out = filled(0.0, self.mass.len() + 1);
+        let mut widest = 1;
+        // Mass waiting below the node `target`, and its distance from it, in units of the target's value, times the mass.
+        let (mut mass, mut lack, mut target) = (0.0, 0.0, 0_usize);
+        for (c, (&cell, &moment)) in self.mass.iter().zip(&self.moment).enumerate() {
+            if cell == 0.0 {
+                continue;
+            }
+            let share = (moment / cell).clamp(0.0, 1.0);
+            let mut rest = cell;
+            if mass > 0.0 {
+                widest = widest.max(c + 2 - target);
+                // Distance of this mass above the target, in units of the target's value.
+                let above = expm1((c - target) as f64 * h) + exp((c - target) as f64 * h) * share * step;
+                if rest * above < lack {
+                    mass += rest;
+                    lack -= rest * above;
+                    continue;
+                }
+                let taken = if above > 0.0 { lack / above } else { 0.0 };
+                out[target] += mass + taken;
+                rest -= taken;
+                (mass, lack) = (0.0, 0.0);
+            }
+            if share == 0.0 {
+                out[c] += rest;
+            } else if rest > 0.0 {
+                target = c + 1;
+                mass = rest;
+                // mutant: merged-below-their-mean
+                lack = rest * (1.0 - share) * step * exp(-h);
+            }
+        }
+        if mass > 0.0 {
+            widest = widest.max(lowered(&mut out, (mass, lack), target, h));
+        }
+        (out, widest as f64)
+    }
+}
+
+/// Puts the mass that waits below `target`, with none above, on the node below it, with as much from lower nodes as keeps the mean;
+/// where there is not enough, the rest is dropped. Returns how many cells were reached.
+fn lowered(out: &mut [f64], (mut mass, lack): (f64, f64), target: usize, h: f64) -> usize {
+    let node = target - 1;
+    // Distance of the mean above this node, in units of the node's value, times the mass.
+    let mut over = (mass * expm1(h) - lack * exp(h)).max(0.0);
+    let mut below = node;
+    while over > 0.0 && below > 0 {
+        below -= 1;
+        let distance = -expm1(-((node - below) as f64) * h);
+        let taken = (over / distance).min(out[below]);
+        out[below] -= taken;
+        mass += taken;
+        over = if taken < out[below] + taken { 0.0 } else { over - taken * distance };
+    }
+    if over > 0.0 {
+        return 0;
+    }
+    out[node] += mass;
+    node - below + 1
 }
 
 #[cfg(test)]
