@@ -4,10 +4,11 @@ The killers run in the environment that `./check frameworks torch` makes.
 """
 
 KILLERS = {
-    "torch bound": "framework torch tests/integrations/torch/test_ghost_bound.py",
-    "torch layers": "framework torch tests/integrations/torch/test_private_layers.py",
-    "torch loops": "framework torch tests/integrations/torch/test_private_training.py",
-    "torch transformers": "framework torch tests/integrations/torch/test_private_transformers.py",
+    "torch bound": "framework torch tests/integrations/torch/loops/test_ghost_bound.py",
+    "torch any module": "framework torch tests/integrations/torch/loops/test_any_module.py",
+    "torch layers": "framework torch tests/integrations/torch/loops/test_private_layers.py",
+    "torch loops": "framework torch tests/integrations/torch/loops/test_private_training.py",
+    "torch transformers": "framework torch tests/integrations/torch/loops/test_private_transformers.py",
 }
 
 MUTANTS = [
@@ -136,5 +137,47 @@ MUTANTS = [
         "< part.count",
         "< part.length",
         "torch loops",
+    ),
+    (
+        "a table is written to by what is looked up",
+        "table-written-to-by-examples",
+        "is not None",
+        "is 0",
+        "torch any module",
+    ),
+    (
+        "a hook sees gradients without noise",
+        "hooks-see-gradients-without-noise",
+        "if hooked:",
+        "if False:",
+        "torch any module",
+    ),
+    (
+        "a loss writes to a parameter",
+        "parameter-written-to-by-examples",
+        "each._version != kept[name][1]",
+        "False",
+        "torch any module",
+    ),
+    (
+        "a model writes to a parameter in a private loop",
+        "parameter-written-to-in-a-private-loop",
+        "each._version != version",
+        "False",
+        "torch any module",
+    ),
+    (
+        "buffers keep what the last example wrote",
+        "buffers-of-one-example-kept",
+        "copy is not None and each._version != copy[1]",
+        "False",
+        "torch any module",
+    ),
+    (
+        "layers that a checkpoint hides are moved by noise alone",
+        "layers-hidden-by-a-checkpoint-trained-on-noise",
+        "_has_reentrant(value)",
+        "False",
+        "torch any module",
     ),
 ]

@@ -3,6 +3,7 @@
 The loop that is there, made private        `make_private`, `PrivateLoader`, `PrivateTraining`
 Training by a plan                          `start`, `TorchRun`, `TorchStep`
 Per-example gradients by themselves         `per_example_gradients`
+Are they right for this model?              `check`
 Batches of a plan for other loops           `PlanLoader`
 ε while Hugging Face or Lightning train     `PrivacyMonitor`
 
@@ -10,6 +11,7 @@ PyTorch is imported by the first call that needs it.
 """
 
 from ferrodp import _public
+from ferrodp.integrations.torch.check import GradientCheck, check
 from ferrodp.integrations.torch.gradients import per_example_gradients
 from ferrodp.integrations.torch.loader import PlanLoader
 from ferrodp.integrations.torch.monitor import PrivacyMonitor
@@ -17,12 +19,14 @@ from ferrodp.integrations.torch.private import PrivateLoader, PrivateTraining, m
 from ferrodp.integrations.torch.run import TorchRun, TorchStep, start
 
 __all__ = [
+    "GradientCheck",
     "PlanLoader",
     "PrivacyMonitor",
     "PrivateLoader",
     "PrivateTraining",
     "TorchRun",
     "TorchStep",
+    "check",
     "make_private",
     "per_example_gradients",
     "start",

@@ -40,7 +40,7 @@ def _walk(node: Any, length: int) -> tuple[Any, float, str]:
     if name == "Mean":
         numel = max(1, node._saved_self_sym_numel)
         return numel, length / numel, "mean"
-    if (hasattr(node, "_saved_reduction") and name.endswith("Loss")) or name == "BinaryCrossEntropyWithLogits":
+    if (hasattr(node, "_saved_reduction") and name.endswith("Loss")) or name.startswith("BinaryCrossEntropy"):
         numel = max(1, node._saved_self.numel())
         if node._saved_reduction == 1:
             return numel, length / numel, "mean"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ferrodp.errors import InvalidParameter
+from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.integrations._tensors import framework
 from ferrodp.integrations.torch._tape import Rows, Tape, Unknown, axes_of, machinery
 
@@ -27,12 +27,6 @@ class Module:
         self.is_inside = False
         self.way: str | None = None
         self.reason: str | None = None
-        for name, module in model.named_modules():
-            if getattr(module, "max_norm", None) is not None:
-                raise InvalidParameter(
-                    f"module {name!r} writes to its table when it looks something up, which no noise protects: make it "
-                    "without max_norm"
-                )
 
     def forget(self) -> None:
         """Drop what earlier forward passes left."""
@@ -90,6 +84,7 @@ class Module:
     def _inside(self) -> Iterator[None]:
         """Run the module itself, and leave its buffers as they were: averages of examples would have no noise."""
         kept = [(each, each.clone(), each._version) for each in self._model.buffers()]
+        versions = [each._version for each in self._parameters.values()]
         self.is_inside = True
         try:
             yield
@@ -99,6 +94,13 @@ class Module:
                 for buffer, before, version in kept:
                     if buffer._version != version:
                         buffer.copy_(before)
+        for (name, each), version in zip(self._parameters.items(), versions, strict=True):
+            # mutant: parameter-written-to-in-a-private-loop
+            if each._version != version:
+                raise InvalidParameter(
+                    f"the model writes to parameter {name!r} when it is called, which no noise protects: make "
+                    "embeddings without max_norm, and let the optimizer alone change parameters"
+                )
 
     def _batched(self, leaves: list[Any], length: int) -> set[int]:
         torch = self._torch
@@ -144,6 +146,8 @@ class Module:
                         plain(*args, **kwargs)
                 except Unknown as error:
                     return str(error)
+                except FerroError:
+                    raise
                 except Exception as error:  # whatever the model raises for zeros
                     return f"the model cannot be run on zeros: {type(error).__name__}"
                 tapes.append(tape)
@@ -194,6 +198,8 @@ class Module:
                 args, kwargs = self._zeros(leaves, shape, batched, length)
                 try:
                     found.append([getattr(leaf, "shape", None) for leaf in tree.tree_leaves(plain(*args, **kwargs))])
+                except FerroError:
+                    raise
                 except Exception:  # whatever the model raises for zeros: the first axis, then
                     return []
         axes: list[int | None] = []

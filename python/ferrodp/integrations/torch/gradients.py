@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -62,7 +63,9 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
     other layers than linear ones, the loss is called for that once more.
 
     ``torch.func.vmap`` of ``torch.func.grad``. Where linear layers that see one row an example have all the parameters,
-    ``vmap`` maps the losses only, and one backward pass gives the gradients. Random layers, such as dropout, draw anew
+    ``vmap`` maps the losses only, and one backward pass gives the gradients. What ``vmap`` cannot run (recurrent
+    layers, masks of attention that a model looks into, checkpoints, ``.item()``, autograd functions of one's own,
+    sparse tables) has one backward pass for each example, which takes longer. Random layers, such as dropout, draw anew
     for each example. A layer that mixes examples has no per-example gradients; batch normalization in training is
     refused for that reason. Layers may write to buffers while a gradient is taken, but the model keeps what it had:
     averages of examples would have no noise.
@@ -113,6 +116,11 @@ class Gradients:
         self._is_checked = False
         self.unused: list[str] = []
         """Trained parameters that the loss of an example of zeros does not depend on, once that was looked at."""
+        self._is_walked = False
+        self.takes_reentrant = False
+        """Whether checkpoints that hide their layers are run all the same: for checks of what is not private."""
+        self.reason: str | None = None
+        """Why examples are taken one by one; None while ``vmap`` takes them together."""
         self._grad = torch.func.grad(self._scaled_loss)
         self._grad_and_inputs = torch.func.grad(self._loss_and_inputs, (0, 1), has_aux=True)
         self._linear = LinearLayers(torch, model, {id(each): name for name, each in self.parameters.items()})
@@ -150,10 +158,16 @@ class Gradients:
         self._kinds = [*map(_KIND, self._all)]
 
     def check_layers(self) -> None:
-        """Refuse layers that mix the examples of a batch, or keep averages of them."""
+        """Refuse layers that mix the examples of a batch, keep averages of them, or write to their table."""
         mixing = self._torch.nn.modules.batchnorm._BatchNorm
         keeping = self._torch.nn.modules.instancenorm._InstanceNorm
         for name, module in self.model.named_modules():
+            # mutant: table-written-to-by-examples
+            if getattr(module, "max_norm", None) is not None:
+                raise InvalidParameter(
+                    f"module {name!r} writes to its table when it looks something up, which no noise protects: make it "
+                    "without max_norm"
+                )
             # mutant: averages-of-examples-kept-without-noise
             if isinstance(module, keeping) and module.training and module.track_running_stats:
                 raise InvalidParameter(
@@ -193,14 +207,28 @@ class Gradients:
         # mutant: layers-checked-once
         self.check_layers()
         length = self.length(batch)
-        if self._is_linear and length:
+        if not length:
+            self.check_use(batch)
+            return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}
+        reason = self.reason
+        if reason is None:
+            try:
+                return self._together(batch, length)
+            except FerroError:
+                raise
+            except Exception as error:  # of vmap, which does not see values: so it is a matter of model and shapes
+                reason = f"torch.func.vmap cannot run the model or the loss: {type(error).__name__}"
+        gradients = self._one_by_one(batch, length)
+        self.reason = reason  # after examples were run: what fails either way is the fault of a batch
+        return gradients
+
+    def _together(self, batch: tuple[Any, ...], length: int) -> dict[str, Any]:
+        if self._is_linear:
             of_layers = self._of_layers(batch)
             if of_layers is not None:  # then the loss depends on all parameters
                 return of_layers
             self._is_linear = False
         self.check_use(batch)
-        if not length:
-            return {name: each.new_zeros((0, *each.shape)) for name, each in self.parameters.items()}
         parameters, rest = self._state()
         # Dropout draws for each example, and one without dropout draws nothing.
         mapped = self._torch.func.vmap(self._grad_of_one, in_dims=(None, None, None, 0), randomness="different")
@@ -208,6 +236,82 @@ class Gradients:
         self._linear.complete(found, outputs, inputs)
         gradients: dict[str, Any] = found
         return gradients
+
+    def _one_by_one(self, batch: tuple[Any, ...], length: int) -> dict[str, Any]:
+        """Return the gradients by one backward pass for each example, which any module and loss can have."""
+        if not self.takes_reentrant:
+            self.check_use(batch)
+        stacked = {name: each.new_zeros((length, *each.shape)) for name, each in self.parameters.items()}
+        for i in range(length):
+            for name, gradient in self._backward(self.part(batch, i, i + 1)).items():
+                if gradient is not None:
+                    stacked[name][i] = gradient  # dense, if it is sparse
+        return stacked
+
+    def _backward(self, batch: Any) -> dict[str, Any]:
+        """Return the gradient of the loss of a whole batch by PyTorch's own backward pass; None where there is none."""
+        torch = self._torch
+        kept = {name: (each.grad, each._version) for name, each in self.parameters.items()}
+        hooked = [name for name, each in self.parameters.items() if each._post_accumulate_grad_hooks]
+        # mutant: hooks-see-gradients-without-noise
+        if hooked:
+            raise InvalidParameter(
+                f"parameter {hooked[0]!r} has a hook that is called when its gradient was added up, which would see "
+                "one without noise: remove it; the optimizer steps after the release"
+            )
+        try:
+            with torch.enable_grad(), self._kept_buffers():
+                for each in self.parameters.values():
+                    each.grad = None
+                value = self._scaled(self._loss(self.model, *batch))
+                if value.requires_grad:
+                    is_reentrant = self.takes_reentrant and _has_reentrant(value)
+                    self._refuse_reentrant(value)
+                    # Into these alone: another model that the loss calls gets no gradient.
+                    torch.autograd.backward(value, inputs=None if is_reentrant else list(self.parameters.values()))
+            found = {name: each.grad for name, each in self.parameters.items()}
+        finally:
+            for name, each in self.parameters.items():
+                each.grad = kept[name][0]
+        for name, each in self.parameters.items():
+            # mutant: parameter-written-to-by-examples
+            if each._version != kept[name][1]:
+                raise InvalidParameter(
+                    f"the model or the loss writes to parameter {name!r} when it is called, which no noise protects: "
+                    "make embeddings without max_norm, and let the optimizer alone change parameters"
+                )
+        if all(each is None for each in found.values()):
+            raise _no_use()
+        return {name: None if each is None else each.to_dense() for name, each in found.items()}
+
+    def _refuse_reentrant(self, value: Any) -> None:
+        """Refuse checkpoints in whose backward pass gradients go to the parameters, unseen; looked for once."""
+        if self._is_walked or self.takes_reentrant:
+            return
+        self._is_walked = True
+        # mutant: layers-hidden-by-a-checkpoint-trained-on-noise
+        if _has_reentrant(value):
+            raise InvalidParameter(
+                "the model must not use checkpoint with use_reentrant=True, which hides its layers until the "
+                "backward pass: write checkpoint(..., use_reentrant=False)"
+            )
+
+    @contextmanager
+    def _kept_buffers(self) -> Iterator[None]:
+        """Leave the buffers as they were: averages of examples would have no noise."""
+        held = [
+            (module._buffers, name, each) for module in self.model.modules() for name, each in module._buffers.items()
+        ]
+        copies = [None if each is None else (each.clone(), each._version) for _, _, each in held]
+        try:
+            yield
+        finally:
+            with self._torch.no_grad():
+                for (table, name, each), copy in zip(held, copies, strict=True):
+                    # mutant: buffers-of-one-example-kept
+                    if copy is not None and each._version != copy[1]:
+                        each.copy_(copy[0])
+                    table[name] = each
 
     def _of_layers(self, batch: tuple[Any, ...]) -> dict[str, Any] | None:
         """Return the gradients of a model whose parameters are all used in linear layers, each called once at most.
@@ -254,28 +358,44 @@ class Gradients:
                 value = self._scaled_loss(wanted, rest, zeros)
                 found = [None] * len(wanted)
                 if value.requires_grad:
+                    self._refuse_reentrant(value)
                     found = torch.autograd.grad(value, list(wanted.values()), allow_unused=True)
             except FerroError:
                 raise
-            except Exception:  # whatever the model or the loss raises for zeros
-                self._is_checked = True
-                return
+            except Exception:  # whatever functional_call, the model or the loss raises for zeros
+                try:
+                    found = list(self._backward(zeros).values())
+                except FerroError:
+                    raise
+                except Exception:  # what cannot be run on zeros at all is left to the call that takes examples
+                    self._is_checked = True
+                    return
         # mutant: loss-without-the-model-trained
         if all(each is None for each in found):
-            raise InvalidParameter(
-                "loss must depend on a trained parameter of the model that it is given, got one that depends on none: "
-                "every release would be noise alone. Let it call its argument, as in "
-                "lambda model, x, y: cross_entropy(model(x), y), and not a copy of the model, nor within no_grad"
-            )
+            raise _no_use()
         self.unused = [name for name, each in zip(wanted, found, strict=True) if each is None and wanted[name].numel()]
         self._is_checked = True
 
     def of_group(self, *batch: Any) -> dict[str, Any]:
         """Return the gradient of the loss of a whole batch, times the scale of the loss."""
         self.check_use(batch)
-        parameters, rest = self._state()
-        found: dict[str, Any] = self._grad(parameters, rest, batch)
-        return found
+        if self.reason is None:
+            parameters, rest = self._state()
+            try:
+                found: dict[str, Any] = self._grad(parameters, rest, batch)
+                return found
+            except FerroError:
+                raise
+            except Exception as error:
+                reason = f"torch.func.grad cannot run the model or the loss: {type(error).__name__}"
+        else:
+            reason = self.reason
+        gradients = self._backward(batch)
+        self.reason = reason
+        return {
+            name: self.parameters[name].new_zeros(self.parameters[name].shape) if each is None else each
+            for name, each in gradients.items()
+        }
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the parameters that are trained, and all other state; buffers as copies.
@@ -317,6 +437,28 @@ class Gradients:
             )
             raise InvalidType(f"loss must return one number, got {kind}; such as cross_entropy(model(x), y)")
         return value if self._scale == 1.0 else value * self._scale
+
+
+def _has_reentrant(value: Any) -> bool:
+    """Whether there is a checkpoint in the graph of a value whose layers are not."""
+    seen, waiting = set(), [value.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.name() == "CheckpointFunctionBackward":
+            return True
+        waiting += [each for each, _ in node.next_functions]
+    return False
+
+
+def _no_use() -> InvalidParameter:
+    return InvalidParameter(
+        "loss must depend on a trained parameter of the model that it is given, got one that depends on none: "
+        "every release would be noise alone. Let it call its argument, as in "
+        "lambda model, x, y: cross_entropy(model(x), y), and not a copy of the model, nor within no_grad"
+    )
 
 
 def _joined(torch: Any, model: Module, loss: Loss) -> Any:

@@ -558,6 +558,11 @@ def _check_optimizer(torch: Any, optimizer: Any, parameters: dict[str, Any]) -> 
             f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; for example "
             "torch.optim.Adam(model.parameters())"
         )
+    if isinstance(optimizer, (torch.optim.LBFGS, torch.optim.SparseAdam)):
+        raise InvalidParameter(
+            f"optimizer must take dense gradients, once a step, got {type(optimizer).__name__}; for example "
+            "torch.optim.Adam(model.parameters())"
+        )
     own = {id(each) for each in parameters.values()}
     given = {id(each) for group in optimizer.param_groups for each in group["params"] if each.requires_grad}
     if own - given:

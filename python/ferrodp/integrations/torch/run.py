@@ -202,6 +202,11 @@ class TorchRun:
         Number of the next step, from 0: how many were released or left out.
     stopped : {None, "finished", "budget"}
         Why iteration ended; None before.
+    way : {"together", "one by one"}
+        How gradients of the last batch were taken: by ``torch.func.vmap``, or by a backward pass for each example. A
+        matter of the model, the loss and shapes.
+    reason : str or None
+        Why examples are taken one by one; None if they are not.
 
     Raises
     ------
@@ -300,6 +305,16 @@ class TorchRun:
     def stopped(self) -> str | None:
         """Why iteration ended; None before."""
         return self._plan_run.stopped
+
+    @property
+    def way(self) -> str:
+        """How gradients of the last batch were taken: "together" or "one by one"."""
+        return "together" if self._gradients.reason is None else "one by one"
+
+    @property
+    def reason(self) -> str | None:
+        """Why examples are taken one by one; None if they are not."""
+        return self._gradients.reason
 
     @property
     def event(self) -> PrivacyEvent:

@@ -1,6 +1,6 @@
 """Searches for a batch in which one example moves the sum by more than the clip norm: none may be found.
 
-    .venv-frameworks/torch/bin/python tests/integrations/torch/ghost_attacks.py [BATCHES]
+    .venv-frameworks/torch/bin/python tests/integrations/torch/loops/ghost_attacks.py [BATCHES]
 
 Sums are those of `_ghost.GhostSum`, as private loops form them; distances are exact, of the floats that were summed.
 """
