@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 
 import rust_counts
+import test_words
 
 RUST = Path(__file__).parents[1] / "rust"
 CRATES = sorted(RUST.glob("*/src"))
 MOST_FILES = 15
 """As in a folder of Python."""
+
+CONSTANT = re.compile(
+    r"^(?:pub(?:\([^)]*\))? )?(?:const|static)(?: mut)? ([A-Z]\w*)\s*:[^=]+=\s*([^;]+(?:;[^;]*\])?);", re.MULTILINE
+)
+WORDS = {"UNIT"}
+"""Constants whose one word is a term of the field: the unit roundoff of floats."""
 
 # A file's place in its crate: ("sample", "types") is sample/types.rs, () is lib.rs.
 Module = tuple[str, ...]
@@ -155,6 +162,59 @@ def test_no_folder_is_a_drawer():
     assert {folder: files for folder, files in full.items() if files > MOST_FILES} == {}
     # None of them is overlooked.
     assert full["ferrodp-core/src"] > 5
+
+
+def constants(source: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the constants of modules by name and value, and where they are; those of tests are left out."""
+    files = {path: path.read_text() for path in source.rglob("*.rs")}
+    only_tests = {
+        path.parent / found[1]
+        if found[1]
+        else (path.parent if path.name == "lib.rs" else path.with_suffix("")) / f"{found[2]}.rs"
+        for path, text in files.items()
+        for found in rust_counts.TESTS.finditer(text)
+    }
+    found: dict[str, dict[str, list[str]]] = {}
+    for path, text in files.items():
+        if path not in only_tests and not any(test.with_suffix("") in path.parents for test in only_tests):
+            for name, value in CONSTANT.findall(rust_counts.without_tests(text)):
+                places = found.setdefault(name, {}).setdefault(" ".join(value.split()), [])
+                places.append(str(path.relative_to(source)))
+    return found
+
+
+@pytest.mark.parametrize("source", CRATES, ids=lambda source: source.parent.name)
+def test_no_constant_is_one_bare_word(source):
+    assert {name for name in constants(source) if name.isalpha()} <= WORDS
+
+
+@pytest.mark.parametrize("source", CRATES, ids=lambda source: source.parent.name)
+def test_a_constant_means_one_thing_in_a_crate(source):
+    assert {name: values for name, values in constants(source).items() if len(values) > 1} == {}
+
+
+def test_constants_are_read_as_rust_reads_them(tmp_path):
+    (tmp_path / "lib.rs").write_text(
+        "mod a;\n#[cfg(test)]\nmod t;\nconst MOST: usize = 3;\nimpl A {\n    const ZERO: A = A;\n}\n"
+    )
+    (tmp_path / "a.rs").write_text("pub(crate) static MOST: [u8; 2] =\n    [1, 2];\n#[cfg(test)]\nmod t {\n}\n")
+    (tmp_path / "t.rs").write_text("const FEW: u8 = 1;\n")
+
+    assert constants(tmp_path) == {"MOST": {"3": ["lib.rs"], "[1, 2]": ["a.rs"]}}
+
+
+def test_comments_have_no_words_of_the_list():
+    words = [word for word in test_words.WORDS if word not in test_words.ON_PAGES_ALONE]
+    files = [path for path in RUST.rglob("*.rs") if "target" not in path.parts]
+
+    assert {
+        f"{path.relative_to(RUST)}:{number}": found
+        for path in files
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (comment := line.partition("//")[2])
+        and not re.search(r"mutant:|Record:", comment)
+        and (found := test_words.found_in(comment, words))
+    } == {}
 
 
 def test_clip_stays_small():

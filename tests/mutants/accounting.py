@@ -6,7 +6,7 @@ term of an error that is left out, a mass that is lost.
 
 KILLERS = {
     "accounting units": "cargo test -p ferrodp-accounting",
-    "turned sums": "cargo test -p ferrodp-accounting --lib -- contour::line::many_epsilons",
+    "rotated sums": "cargo test -p ferrodp-accounting --lib -- contour::line::many_epsilons",
     "curves": "pytest tests/accounting/accountants/test_curves_of_accountants.py",
 }
 
@@ -14,8 +14,8 @@ MUTANTS = [
     (
         "an ε from a Rényi divergence is rounded down",
         "conversion-rounded-up",
-        "epsilon + SLACK",
-        "epsilon - SLACK",
+        "epsilon + CONVERSION_SLACK",
+        "epsilon - CONVERSION_SLACK",
         "accounting units",
     ),
     (
@@ -299,11 +299,11 @@ MUTANTS = [
         "accounting units",
     ),
     (
-        "sums over turned nodes have no error",
-        "error-of-turned-sums",
+        "sums over rotated nodes have no error",
+        "error-of-rotated-sums",
         "error * scale * 1.001",
         "0.0",
-        "turned sums",
+        "rotated sums",
     ),
     (
         "points of a curve between √δ(0) and δ(0) cost nothing",

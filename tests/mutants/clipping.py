@@ -19,8 +19,8 @@ KILLERS = {
 
 MUTANTS = [
     (
-        "a difference is added with its sign turned",
-        "difference-added-with-its-sign-turned",
+        "a difference is added with its sign flipped",
+        "difference-added-with-its-sign-flipped",
         "leaves, others, threads",
         "others, leaves, threads",
         "differences",
@@ -281,13 +281,13 @@ MUTANTS = [
         "the fourth of rows that are added together is forgotten",
         "fourth-of-rows-added-together-forgotten",
         "&mut total",
-        "&mut [0; LANES]",
+        "&mut [0; COLUMN_LANES]",
         "clip units",
     ),
     (
         "rows measured while others are added keep the lanes of the block before",
-        "rows-measured-meanwhile-keep-lanes",
-        "[0.0; LANES]",
+        "rows-measured-while-adding-keep-lanes",
+        "[0.0; SQUARE_LANES]",
         "lanes",
         "clip units",
     ),
@@ -413,7 +413,7 @@ MUTANTS = [
     (
         "sums on a grid far finer than their noise are released",
         "sums-on-a-grid-far-finer-than-their-noise",
-        "*shift <= sums::MAX_SHIFT",
+        "*shift <= sums::MAX_SUM_SHIFT",
         "*shift <= 31",
         "grids of sums",
     ),
@@ -433,7 +433,7 @@ MUTANTS = [
     ),
     (
         "a tie is told where digits are missing",
-        "ties-told-where-digits-are-missing",
+        "ties-decided-where-digits-are-missing",
         "if sums.inexact == 0",
         "if sums.low == 0.0",
         "rows near the bound",
@@ -468,7 +468,7 @@ MUTANTS = [
     ),
     (
         "rows at the bound that are decided together are added as longer ones",
-        "told-rows-added-as-longer-ones",
+        "resolved-rows-added-as-longer-ones",
         "difference < -margin",
         "difference <= margin",
         "clip units",
@@ -586,15 +586,15 @@ MUTANTS = [
         "clip",
     ),
     (
-        "columns that are turned by shuffles are others",
-        "columns-turned-by-shuffles-are-others",
+        "columns that are transposed by shuffles are others",
+        "columns-transposed-by-shuffles-are-others",
         "0xdd",
         "0x88",
         "clip units",
     ),
     (
-        "columns of singles that are turned by shuffles are others",
-        "columns-of-singles-turned-by-shuffles-are-others",
+        "columns of singles that are transposed by shuffles are others",
+        "columns-of-singles-transposed-by-shuffles-are-others",
         "unpackhi",
         "unpacklo",
         "clip units",

@@ -31,15 +31,15 @@ MUTANTS = [
     (
         "chunks of coins share their words",
         "chunks-of-coins-share-words",
-        "/ (BLOCK as u64 / 8)",
-        "* 0 / (BLOCK as u64 / 8)",
+        "/ (CIPHER_BLOCK as u64 / 8)",
+        "* 0 / (CIPHER_BLOCK as u64 / 8)",
         "coins",
     ),
     (
         "floats decide on coins without a margin",
         "floats-decide-on-coins-without-margin",
-        "(4.0 * exp::ERROR)",
-        "(0.0 * exp::ERROR)",
+        "(4.0 * exp::EXP_ERROR)",
+        "(0.0 * exp::EXP_ERROR)",
         "coins",
     ),
     (

@@ -42,22 +42,22 @@ MUTANTS = [
     (
         "every chunk of integers has the words of the first",
         "first-words-of-integers",
-        "/ (BLOCK as u64 / 8)",
-        "* 0 / (BLOCK as u64 / 8)",
+        "/ (CIPHER_BLOCK as u64 / 8)",
+        "* 0 / (CIPHER_BLOCK as u64 / 8)",
         "integers",
     ),
     (
         "integer noise repeats after 2^20 bytes",
         "first-words-of-integers",
-        "(BLOCK as u64 / 8), words",
-        "(BLOCK as u64 / 8) & 0xffff, words",
+        "(CIPHER_BLOCK as u64 / 8), words",
+        "(CIPHER_BLOCK as u64 / 8) & 0xffff, words",
         "integers",
     ),
     (
         "two lanes of integers share a block of the cipher",
         "first-words-of-integers",
-        "(FIRST_WORDS, first / (BLOCK as u64 / 8), words);",
-        "(FIRST_WORDS, first / (BLOCK as u64 / 8), words);\n"
+        "(FIRST_WORDS, first / (CIPHER_BLOCK as u64 / 8), words);",
+        "(FIRST_WORDS, first / (CIPHER_BLOCK as u64 / 8), words);\n"
         "            for blocks in words.chunks_exact_mut(128) { blocks.copy_within(..16, 16); }",
         "integers",
     ),
@@ -102,8 +102,8 @@ MUTANTS = [
     (
         "thresholds are rounded up",
         "thresholds-rounded-up",
-        "(acceptance * exp2(THRESHOLD_BITS.cast_signed())).floor()",
-        "(acceptance * exp2(THRESHOLD_BITS.cast_signed())).ceil().min(65535.0)",
+        "(acceptance * exp2(DIGIT_BITS.cast_signed())).floor()",
+        "(acceptance * exp2(DIGIT_BITS.cast_signed())).ceil().min(65535.0)",
         "discrete margins",
     ),
     (
@@ -221,15 +221,15 @@ MUTANTS = [
     (
         "the second stage of integers has no margin",
         "second-stage-of-integers-no-margin",
-        "MARGIN + widening",
-        "MARGIN * 0.0 + widening",
+        "ACCEPTANCE_MARGIN + widening",
+        "ACCEPTANCE_MARGIN * 0.0 + widening",
         "discrete tapes",
     ),
     (
         "known digits of U are taken for all there are",
         "known-digits-of-u-taken-for-all-there",
-        "unknown + MARGIN",
-        "MARGIN",
+        "unknown + ACCEPTANCE_MARGIN",
+        "ACCEPTANCE_MARGIN",
         "discrete tapes",
     ),
     (

@@ -381,7 +381,7 @@ MUTANTS = [
     ),
     (
         "locks are asked for as the process's",
-        "locks-asked-for-as-process-s",
+        "locks-taken-as-process-s",
         "F_OFD_SETLK",
         "F_SETLK",
         "sqlite",
@@ -541,8 +541,8 @@ MUTANTS = [
         "authors",
     ),
     (
-        "what others wrote meanwhile is overlooked",
-        "what-others-wrote-meanwhile-overlooked",
+        "what others wrote in between is overlooked",
+        "what-others-wrote-in-between-overlooked",
         "same and beginning",
         "beginning",
         "ledger tampering",

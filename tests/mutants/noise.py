@@ -32,7 +32,7 @@ MUTANTS = [
     (
         "no small memory is in reserve",
         "small-memory-not-in-reserve",
-        "if piece.is_null() { LARGE.take(layout) } else { piece }",
+        "if piece.is_null() { LARGE_PIECES.take(layout) } else { piece }",
         "core::ptr::null_mut()",
         "memory",
     ),
@@ -53,15 +53,15 @@ MUTANTS = [
     (
         "a child of a bit generator draws on from zeros",
         "bit-generator-draws-on-zeros-in-a-child",
-        "if state.left == RESERVED",
-        "if state.left <= RESERVED",
+        "if state.left == RESERVED_WORDS",
+        "if state.left <= RESERVED_WORDS",
         "entropy",
     ),
     (
         "a bit generator draws every buffer from one key",
         "bit-generator-keeps-the-key-in-reserve",
         "key.fill(isa, &mut state.buffer)",
-        "key.fill(isa, &mut state.buffer[8 * RESERVED..])",
+        "key.fill(isa, &mut state.buffer[8 * RESERVED_WORDS..])",
         "entropy",
     ),
     (
@@ -103,8 +103,8 @@ MUTANTS = [
     (
         "the noise of a call repeats after 2^20 bytes",
         "first-words-of-a-chunk",
-        "first * word_bytes as u64 / BLOCK as u64",
-        "(first * word_bytes as u64 / BLOCK as u64) & 0xffff",
+        "first * word_bytes as u64 / CIPHER_BLOCK as u64",
+        "(first * word_bytes as u64 / CIPHER_BLOCK as u64) & 0xffff",
         "goodness",
     ),
     (
@@ -148,7 +148,7 @@ MUTANTS = [
         "extension bits come from the sample's place in its chunk",
         "extension-bits",
         "(1 + block, index)",
-        "(1 + block, index % CHUNK as u64)",
+        "(1 + block, index % NOISE_CHUNK as u64)",
         "reference",
     ),
     (
@@ -226,7 +226,7 @@ MUTANTS = [
     (
         "the second stage takes few digits for many",
         "second-stage-takes-few-digits-for-many",
-        "< SIGNIFICANT",
+        "< SIGNIFICANT_BITS",
         "== 0",
         "decisions",
     ),
@@ -556,8 +556,8 @@ MUTANTS = [
     (
         "leading bits decide as if the others were known",
         "unknown-bits-taken-for-known",
-        "STEEPEST * 0.5",
-        "STEEPEST * 0.2",
+        "MAX_SLOPE * 0.5",
+        "MAX_SLOPE * 0.2",
         "leading bits",
     ),
 ]

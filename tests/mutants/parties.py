@@ -161,7 +161,7 @@ MUTANTS = [
     (
         "a checksum only adds its words",
         "checksum-forgets-words",
-        "(h ^ word).wrapping_mul(K);\n    mixed ^ (mixed >> 32)",
+        "(h ^ word).wrapping_mul(GOLDEN_MULTIPLIER);\n    mixed ^ (mixed >> 32)",
         "h.wrapping_add(word);\n    mixed",
         "secure units",
     ),

@@ -112,7 +112,7 @@ MUTANTS = [
     ),
     (
         "the quantile is told by the count itself",
-        "quantile-told-by-the-count-itself",
+        "quantile-decided-by-the-count-itself",
         "else 0.5) + self._noised_count / expected",
         "else 0.5) + self._noised_count",
         "plan runs",

@@ -37,14 +37,14 @@ MUTANTS = [
         "a permit that was refused lets later draws pass",
         "ticket-armed",
         "call0(py)?;",
-        "call0(py).inspect_err(|_| self.state.store(ARMED, Ordering::Release))?;",
+        "call0(py).inspect_err(|_| self.state.store(STATE_ARMED, Ordering::Release))?;",
         "tickets",
     ),
     (
         "a permit lets others draw while it is being armed",
         "permit-lets-others-draw-while-it-being-armed",
-        "FRESH, ASKED,",
-        "FRESH, ARMED,",
+        "STATE_FRESH, STATE_REQUESTED,",
+        "STATE_FRESH, STATE_ARMED,",
         "tickets",
     ),
     (

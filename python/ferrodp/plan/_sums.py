@@ -394,7 +394,7 @@ class _AdaptiveSum(StepSum):
     def share_within(self, expected: float) -> float | None:
         if self._noised_count is None:
             return None
-        # mutant: quantile-told-by-the-count-itself
+        # mutant: quantile-decided-by-the-count-itself
         return (1.0 if self._null_units else 0.5) + self._noised_count / expected
 
 

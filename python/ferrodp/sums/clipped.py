@@ -490,7 +490,7 @@ class ClippedSum(GridSum[Tree]):
             _arrays.add_rows(self._native, self._layout.rows(update, "update"), 1, threads)
         else:
             leaves, others = self._layout.dense(update, "update"), self._layout.dense(minus, "minus")
-            # mutant: difference-added-with-its-sign-turned
+            # mutant: difference-added-with-its-sign-flipped
             self._native.add_difference(leaves, others, threads)
 
     @_arrays.quiet

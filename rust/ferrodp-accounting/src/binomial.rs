@@ -8,14 +8,14 @@ use crate::types::Rounding::Up;
 type I = Interval<4>;
 
 /// Terms of a tail that are added one by one at most; the others are bounded by a geometric series.
-const MOST_TERMS: u64 = 1 << 21;
+const MAX_TAIL_TERMS: u64 = 1 << 21;
 /// What is left out is below 2⁻⁹⁰ of the sum, or bounded.
-const NEGLIGIBLE: i64 = 90;
+const OMITTED_BITS: i64 = 90;
 
 /// Returns (2m − 1, |numerator|, denominator, sign) of B_{2m}/(2m(2m − 1)) for m = 1, 2, …: of Stirling's series.
 ///
 /// B₂, …, B₃₂ as in Abramowitz, Stegun, "Handbook of mathematical functions", table 23.2.
-const BERNOULLI: [(i64, u64); 16] = [
+const BERNOULLI_NUMBERS: [(i64, u64); 16] = [
     (1, 6),
     (-1, 30),
     (1, 42),
@@ -54,7 +54,7 @@ pub fn log_factorial(n: u64) -> I {
     let mut total = (x + I::integer(1).scaled(-1)) * x.ln() - x + I::sqrt_two_pi().ln();
     let mut power = I::integer(1);
     let mut last = Real::ZERO;
-    for (m, (numerator, denominator)) in (1_u64..).zip(BERNOULLI) {
+    for (m, (numerator, denominator)) in (1_u64..).zip(BERNOULLI_NUMBERS) {
         let divisor = denominator * 2 * m * (2 * m - 1);
         let size = (I::integer(numerator.unsigned_abs()) / (power * x)).div_integer(divisor);
         total = if numerator < 0 { total - size } else { total + size };
@@ -95,8 +95,8 @@ fn upper_tail(number: u64, p: I, rest: I, least: u64) -> I {
     let first = choose + p.ln().mul_integer(least) + rest.ln().mul_integer(number - least);
     let ratio = |k: u64| odds.mul_integer(number - k).div_integer(k + 1);
     let (mut term, mut total, mut k) = (I::integer(1), I::integer(0), least);
-    let end = number.min(least.saturating_add(MOST_TERMS));
-    while k <= end && !term.upper.is_zero() && (k == least || term.upper > total.lower.scaled(-NEGLIGIBLE)) {
+    let end = number.min(least.saturating_add(MAX_TAIL_TERMS));
+    while k <= end && !term.upper.is_zero() && (k == least || term.upper > total.lower.scaled(-OMITTED_BITS)) {
         total = total + term;
         term = term * ratio(k);
         k += 1;
@@ -139,7 +139,7 @@ mod tests {
     fn bernoulli_numbers_obey_their_recursion() {
         // Σ_{k<m} C(m, k)·B_k = 0 with B_0 = 1, B_1 = −1/2, as fractions of floats: to 10⁻¹² of the largest term
         let mut known = vec![1.0, -0.5];
-        for (m, (numerator, denominator)) in (2..).step_by(2).zip(BERNOULLI) {
+        for (m, (numerator, denominator)) in (2..).step_by(2).zip(BERNOULLI_NUMBERS) {
             known.push(numerator as f64 / denominator as f64);
             known.push(0.0);
             let (mut sum, mut size, mut choose) = (0.0_f64, 0.0_f64, 1.0);

@@ -26,9 +26,9 @@ use crate::types::Rounding::{Down, Up};
 pub type Wide = Interval<8>;
 
 /// Newton takes 4 to 12.
-const STEPS: usize = 200;
-const FAR: u64 = 10_000_000_000;
-const UNKNOWN: f64 = -1e6;
+const MAX_NEWTON_STEPS: usize = 200;
+const MAX_INVERSE_NOISE: u64 = 10_000_000_000;
+const UNKNOWN_LOG: f64 = -1e6;
 const TINY_MU: f64 = 1e-12;
 
 /// δ = e^exponent · factor, with what the derivatives need: φ(a) = e^exponent · density, M(b) = tail.
@@ -55,14 +55,14 @@ fn curve<const N: usize>(epsilon: Real<N>, mu_squared: Interval<N>) -> Curve<N> 
     let root = Interval::sqrt_two_pi();
     let exponent = -a.square().scaled(-1);
     let density = one / root;
-    if a.lower > Real::integer(FAR) {
+    if a.lower > Real::integer(MAX_INVERSE_NOISE) {
         // 1/(x² + 3) < −M′(x) < 1/(x² + 1), from two convergents of M: a factor that vanishes beside e^{−10²⁰/2}
         let (least, most) = (one / (b.square() + Interval::integer(3)), one / (a.square() + one));
         let factor = mu * Interval::new(least.lower, most.upper) / root;
         return Curve { exponent, factor, density, tail: one / b };
     }
     let tail = b.mills();
-    if a.lower < Real::new(UNKNOWN) && !a.upper.is_negative() {
+    if a.lower < Real::new(UNKNOWN_LOG) && !a.upper.is_negative() {
         // For μ so large that on which side of 0 the difference lies is not known.
         return Curve { exponent: zero, factor: Interval::new(Real::ZERO, Real::integer(1)), density, tail };
     }
@@ -185,7 +185,7 @@ fn newton_for_epsilon<const N: usize>(target: f64, mu_squared: Wide) -> Option<f
     let spread = goal.negated().scaled(1).sqrt(Up);
     let enough = mu.mul(mu.scaled(-1).add(spread, Up), Up);
     let mut x = floats_for_epsilon(target, mu.float(Up), enough.float(Up)).map_or(enough, Real::new);
-    for _ in 0..STEPS {
+    for _ in 0..MAX_NEWTON_STEPS {
         let curve = curve(x, mu_squared);
         if !curve.factor.is_positive() {
             return None;
@@ -203,7 +203,7 @@ fn newton_for_epsilon<const N: usize>(target: f64, mu_squared: Wide) -> Option<f
 /// Returns about the ε that [`newton_for_epsilon`] looks for, to some digits, by the same steps in floats from `start`.
 fn floats_for_epsilon(target: f64, mu: f64, start: f64) -> Option<f64> {
     let (goal, mut x) = (ln(target), start);
-    for _ in 0..STEPS {
+    for _ in 0..MAX_NEWTON_STEPS {
         let (a, b) = (x / mu - mu / 2.0, x / mu + mu / 2.0);
         if !(a > 0.0 && b < 1e6) {
             return None;
@@ -243,7 +243,7 @@ fn largest_mu_in<const N: usize>(target: f64, epsilon: f64) -> (Real<N>, bool) {
     let longer = spread.add(twice, Down).sqrt(Down);
     let short = twice.div(longer.add(spread.sqrt(Down), Down), Down);
     let mut mu = short.max((Interval::from(target) * Interval::sqrt_two_pi()).lower);
-    for _ in 0..STEPS {
+    for _ in 0..MAX_NEWTON_STEPS {
         let curve = curve(Real::new(epsilon), Interval::from(mu).square());
         if !curve.factor.is_positive() {
             return (mu, false);

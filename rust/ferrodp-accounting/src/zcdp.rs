@@ -26,14 +26,14 @@ use crate::types::Rounding::{Down, Up};
 type I = Interval<4>;
 
 /// |ln t| stays below it, so that t and 1/t are floats.
-const LIMIT: f64 = 690.0;
+const MAX_LOG: f64 = 690.0;
 /// Halvings of 2·690 to below an ulp.
-const STEPS: usize = 62;
+const MAX_HALVINGS: usize = 62;
 
 /// Returns about where a function of t that is negative first and positive then changes its sign.
 fn crossing(function: impl Fn(f64) -> f64) -> I {
-    let (mut low, mut high) = (-LIMIT, LIMIT);
-    for _ in 0..STEPS {
+    let (mut low, mut high) = (-MAX_LOG, MAX_LOG);
+    for _ in 0..MAX_HALVINGS {
         let middle = 0.5 * (low + high);
         if function(exp(middle)) < 0.0 {
             low = middle;

@@ -1,41 +1,41 @@
 //! A 64-bit checksum at memory speed, against accidents: not a hash for adversaries.
 //!
 //! The message is read as 64-bit words, little endian, the last one filled up with zeros. Word `i` goes to lane `i mod 16`
-//! by `h ← (h ⊕ w)·K` and `h ← h ⊕ (h ≫ 32)`, `K` odd; then the length and the lanes are absorbed by the same step. The
+//! by `h ← (h ⊕ w)·GOLDEN_MULTIPLIER` and `h ← h ⊕ (h ≫ 32)`, `GOLDEN_MULTIPLIER` odd; then the length and the lanes are absorbed by the same step. The
 //! step is a bijection of `h` for a given word, and of the word for a given `h`. So two messages of one length that differ
 //! in a single word never agree; of others, a fraction of about 2⁻⁶⁴ does.
 
 /// Words that are absorbed side by side.
-const LANES: usize = 16;
+const WORD_LANES: usize = 16;
 
 /// Bytes of a block. Every [`Checksum::update`] but the last one takes whole blocks.
-pub const BLOCK: usize = 8 * LANES;
+pub const BLOCK_BYTES: usize = 8 * WORD_LANES;
 
 /// ⌊2⁶⁴/φ⌋, which is odd.
-const K: u64 = 0x9e37_79b9_7f4a_7c15;
+const GOLDEN_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A checksum of the bytes seen so far.
 #[derive(Clone, Debug)]
 pub struct Checksum {
-    lanes: [u64; LANES],
+    lanes: [u64; WORD_LANES],
     length: u64,
 }
 
 impl Default for Checksum {
     fn default() -> Self {
-        Self { lanes: core::array::from_fn(|i| K.wrapping_mul(i as u64 + 1)), length: 0 }
+        Self { lanes: core::array::from_fn(|i| GOLDEN_MULTIPLIER.wrapping_mul(i as u64 + 1)), length: 0 }
     }
 }
 
 impl Checksum {
-    /// Absorbs `bytes`, a multiple of [`BLOCK`] unless it is the last call.
+    /// Absorbs `bytes`, a multiple of [`BLOCK_BYTES`] unless it is the last call.
     pub fn update(&mut self, bytes: &[u8]) {
-        let (blocks, tail) = bytes.as_chunks::<BLOCK>();
+        let (blocks, tail) = bytes.as_chunks::<BLOCK_BYTES>();
         for block in blocks {
             self.absorb(block);
         }
         if !tail.is_empty() {
-            let mut last = [0; BLOCK];
+            let mut last = [0; BLOCK_BYTES];
             last[..tail.len()].copy_from_slice(tail);
             self.absorb(&last);
         }
@@ -45,11 +45,11 @@ impl Checksum {
     /// Returns the checksum.
     #[must_use]
     pub fn finish(self) -> u64 {
-        self.lanes.iter().fold(step(K, self.length), |h, &lane| step(h, lane))
+        self.lanes.iter().fold(step(GOLDEN_MULTIPLIER, self.length), |h, &lane| step(h, lane))
     }
 
     #[inline(always)]
-    fn absorb(&mut self, block: &[u8; BLOCK]) {
+    fn absorb(&mut self, block: &[u8; BLOCK_BYTES]) {
         for (lane, word) in self.lanes.iter_mut().zip(block.as_chunks::<8>().0) {
             *lane = step(*lane, u64::from_le_bytes(*word));
         }
@@ -67,7 +67,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 #[inline(always)]
 fn step(h: u64, word: u64) -> u64 {
     // mutant: checksum-forgets-words
-    let mixed = (h ^ word).wrapping_mul(K);
+    let mixed = (h ^ word).wrapping_mul(GOLDEN_MULTIPLIER);
     mixed ^ (mixed >> 32)
 }
 
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn blocks_may_come_one_by_one() {
-        let bytes = message(5 * BLOCK + 17);
+        let bytes = message(5 * BLOCK_BYTES + 17);
         let mut sum = Checksum::default();
-        sum.update(&bytes[..2 * BLOCK]);
+        sum.update(&bytes[..2 * BLOCK_BYTES]);
         sum.update(&[]);
-        sum.update(&bytes[2 * BLOCK..]);
+        sum.update(&bytes[2 * BLOCK_BYTES..]);
 
         assert_eq!(checksum(&bytes), sum.finish());
     }

@@ -57,16 +57,16 @@ mod system;
 mod value;
 
 /// Values handled at once.
-const CHUNK: usize = 1024;
+const VALUES_PER_CHUNK: usize = 1024;
 
 /// Chunks in one unit of work for a thread.
-const WORK: usize = 16;
+const CHUNKS_PER_TASK: usize = 16;
 
 /// The supported `⌊log₂(σ/g)⌋`: with more, what floats propose would leave too much open.
-const LOG2_RATIOS: core::ops::RangeInclusive<i32> = -3..=32;
+const STREAM_LOG2_RATIOS: core::ops::RangeInclusive<i32> = -3..=32;
 
 /// The most steps: the bounds in floating point need `t·2⁻⁵⁰` to be small.
-pub const MAX_STEPS: u64 = 1 << 30;
+pub const MAX_STREAM_STEPS: u64 = 1 << 30;
 
 /// The most that integers may be finer than the grid of the noise, as a binary logarithm.
 pub const MAX_SHIFT: u32 = 40;
@@ -171,8 +171,8 @@ impl Stream {
         let system = system.checked()?;
         let scale = positive("standard_deviation", standard_deviation)?;
         let log2_ratio = floor_log2(scale) - granularity.exponent();
-        if !LOG2_RATIOS.contains(&log2_ratio) || scale < f64::MIN_POSITIVE {
-            let (low, high) = (LOG2_RATIOS.start(), LOG2_RATIOS.end() + 1);
+        if !STREAM_LOG2_RATIOS.contains(&log2_ratio) || scale < f64::MIN_POSITIVE {
+            let (low, high) = (STREAM_LOG2_RATIOS.start(), STREAM_LOG2_RATIOS.end() + 1);
             let accepted = format!("between 2^{low} and 2^{high} times the granularity {:e}", granularity.width());
             return Err(Error::parameter("standard_deviation", scale, accepted));
         }
@@ -283,13 +283,13 @@ impl Stream {
         if values.len() != self.len {
             return Err(Error::Length { name: "values", given: values.len(), needed: self.len });
         }
-        if self.step >= self.system.num_steps().unwrap_or(MAX_STEPS) {
-            let accepted = format!("below {}", self.system.num_steps().unwrap_or(MAX_STEPS));
+        if self.step >= self.system.num_steps().unwrap_or(MAX_STREAM_STEPS) {
+            let accepted = format!("below {}", self.system.num_steps().unwrap_or(MAX_STREAM_STEPS));
             return Err(Error::parameter("step", self.step as f64, accepted));
         }
         let in_chunk = self.system.num_buffers() + usize::from(self.totals);
         let mut buffers = core::mem::take(&mut self.buffers);
-        let mut parts = match room(values.len().div_ceil(CHUNK)) {
+        let mut parts = match room(values.len().div_ceil(VALUES_PER_CHUNK)) {
             Ok(parts) => parts,
             Err(error) => {
                 self.buffers = buffers;
@@ -305,7 +305,7 @@ impl Stream {
             }
         };
         let mut rest = buffers.as_mut_slice();
-        for chunk in values.chunks_mut(CHUNK) {
+        for chunk in values.chunks_mut(VALUES_PER_CHUNK) {
             let (head, tail) = rest.split_at_mut(in_chunk * chunk.len());
             rest = tail;
             push(&mut parts, Part { values: chunk, buffers: head })?;
@@ -316,10 +316,10 @@ impl Stream {
             let key_of = |step: u64| this.key_of(isa, step);
             let key = key_of(this.step);
             let normals = Normals::new(&source, isa, &key);
-            blocks::for_each_block(&mut parts, WORK, threads, |first, parts| {
+            blocks::for_each_block(&mut parts, CHUNKS_PER_TASK, threads, |first, parts| {
                 in_default_environment(|| {
                     for (index, part) in (first..).zip(parts) {
-                        let start = (index * CHUNK) as u64;
+                        let start = (index * VALUES_PER_CHUNK) as u64;
                         this.one_chunk::<K>(isa, &normals, &bounds, start, part, grid, one);
                     }
                 });
@@ -354,7 +354,7 @@ impl Stream {
         one: &(dyn Fn(K::Value, &mut dyn FnMut(i64, i32) -> i128) -> K::Value + Sync),
     ) {
         let unit = exp2(PROPOSED_BITS.cast_signed());
-        let mut noise = [0.0; CHUNK];
+        let mut noise = [0.0; VALUES_PER_CHUNK];
         let noise = &mut noise[..part.values.len()];
         let mut is_within = true;
         if let System::Inverse(coefficients) = &self.system {
@@ -381,7 +381,7 @@ impl Stream {
         // mutant: margin-of-correlated-noise
         let margin = (self.ratio * error + rounding) * 1.001 + self.widening;
         let limit = if self.is_beyond.load(Ordering::Relaxed) { 0.0 } else { 0.5 - margin };
-        let mut open = [0; CHUNK];
+        let mut open = [0; VALUES_PER_CHUNK];
         let open = &mut open[..part.values.len()];
         let values = &mut *part.values;
         let factor = self.ratio / unit;
@@ -403,7 +403,7 @@ impl Stream {
         limit: f64,
         sums: &mut [f64],
     ) -> bool {
-        let mut variables = [0.0; CHUNK];
+        let mut variables = [0.0; VALUES_PER_CHUNK];
         let variables = &mut variables[..sums.len()];
         let mut is_within = true;
         for (lag, coefficient) in (0_u64..).zip(coefficients).filter(|(lag, _)| *lag <= self.step) {

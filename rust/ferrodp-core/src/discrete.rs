@@ -26,7 +26,7 @@ use crate::isa::Isa;
 use crate::machine::blocks;
 use crate::machine::residue::leaving_nothing;
 use crate::math::float_environment::in_default_environment;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 mod attempt;
 mod candidate;
@@ -37,17 +37,17 @@ mod table;
 #[cfg(test)]
 mod tapes;
 
-pub use scale::{Law, RANGE, Scale};
+pub use scale::{Law, SCALE_RANGE, Scale};
 use table::{CELL_BITS, Table};
 
 /// Samples in one unit of work for a thread.
-const WORK: usize = 1 << 15;
+const SAMPLES_PER_TASK: usize = 1 << 15;
 
 /// Samples whose words are in memory at once.
-const CHUNK: usize = 1024;
+const SAMPLES_PER_CHUNK: usize = 1024;
 
 /// Samples whose further words are made at once.
-const PART: usize = 256;
+const FURTHER_WORDS: usize = 256;
 
 /// The stream of first words.
 const FIRST_WORDS: u64 = 0;
@@ -120,7 +120,7 @@ impl Discrete {
     pub fn add<T: Whole>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
         leaving_nothing(|| {
             let keystream = Keystream::new(isa, key);
-            blocks::for_each_block(values, WORK, threads, |start, block| {
+            blocks::for_each_block(values, SAMPLES_PER_TASK, threads, |start, block| {
                 in_default_environment(|| self.add_block(&keystream, start as u64, block));
             });
         });
@@ -132,17 +132,17 @@ impl Discrete {
         self.add(isa, key, values, threads);
     }
 
-    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`].
+    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`SAMPLES_PER_CHUNK`].
     fn add_block<T: Whole>(&self, keystream: &Keystream, start: u64, values: &mut [T]) {
-        let mut bytes = [0_u8; CHUNK * 8];
+        let mut bytes = [0_u8; SAMPLES_PER_CHUNK * 8];
         let mut first = start;
-        for chunk in values.chunks_mut(CHUNK) {
+        for chunk in values.chunks_mut(SAMPLES_PER_CHUNK) {
             let words = &mut bytes[..chunk.len() * 8];
             // mutant: first-words-of-integers
-            keystream.fill(FIRST_WORDS, first / (BLOCK as u64 / 8), words);
+            keystream.fill(FIRST_WORDS, first / (CIPHER_BLOCK as u64 / 8), words);
             if self.table.offset_bits > attempt::NARROW_BITS {
-                for (part, values) in chunk.chunks_mut(PART).enumerate() {
-                    let start = part * PART;
+                for (part, values) in chunk.chunks_mut(FURTHER_WORDS).enumerate() {
+                    let start = part * FURTHER_WORDS;
                     self.add_wide(keystream, first + start as u64, &words[start * 8..][..values.len() * 8], values);
                 }
             } else {
@@ -153,7 +153,7 @@ impl Discrete {
     }
 
     fn add_chunk<T: Whole>(&self, keystream: &Keystream, first: u64, words: &[u8], chunk: &mut [T]) {
-        let mut open = [0_u16; CHUNK];
+        let mut open = [0_u16; SAMPLES_PER_CHUNK];
         let mut count = 0;
         let offset_bits = self.table.offset_bits;
         for (i, (value, word)) in chunk.iter_mut().zip(words.as_chunks().0).enumerate() {
@@ -178,12 +178,12 @@ impl Discrete {
     /// The same for blocks so wide that integers come from further words: block `i` of the first stream after that of first
     /// words begins with that of sample `i`.
     fn add_wide<T: Whole>(&self, keystream: &Keystream, first: u64, words: &[u8], values: &mut [T]) {
-        let mut bytes = [0_u8; PART * BLOCK];
-        let further = &mut bytes[..values.len() * BLOCK];
+        let mut bytes = [0_u8; FURTHER_WORDS * CIPHER_BLOCK];
+        let further = &mut bytes[..values.len() * CIPHER_BLOCK];
         // mutant: further-words-of-integers
         keystream.fill(FIRST_WORDS + 1, first, further);
         let offset_bits = self.table.offset_bits;
-        let words = words.as_chunks().0.iter().zip(further.as_chunks::<BLOCK>().0);
+        let words = words.as_chunks().0.iter().zip(further.as_chunks::<CIPHER_BLOCK>().0);
         for (i, (value, (word, block))) in values.iter_mut().zip(words).enumerate() {
             let (word, further) = (u64::from_le_bytes(*word), u64::from_le_bytes(block.as_chunks().0[0]));
             let entry = self.table.entries[(word >> (64 - CELL_BITS)) as usize];

@@ -3,7 +3,7 @@
 use crate::error::Error;
 
 /// Exponents for which `k · 2^e` and its reciprocal are far from overflow and underflow for every `|k| < 2^62`.
-const EXPONENTS: core::ops::RangeInclusive<i32> = -900..=900;
+const GRID_EXPONENTS: core::ops::RangeInclusive<i32> = -900..=900;
 
 /// Returns `value` if it is finite and positive.
 ///
@@ -25,10 +25,10 @@ impl Granularity {
     /// # Errors
     /// If the width, or products with it, could leave the range of `f64`.
     pub fn from_exponent(exponent: i32) -> Result<Self, Error> {
-        if EXPONENTS.contains(&exponent) {
+        if GRID_EXPONENTS.contains(&exponent) {
             Ok(Self { exponent })
         } else {
-            let accepted = format!("a power of two from 2^{} to 2^{}", EXPONENTS.start(), EXPONENTS.end());
+            let accepted = format!("a power of two from 2^{} to 2^{}", GRID_EXPONENTS.start(), GRID_EXPONENTS.end());
             Err(Error::parameter("granularity", exp2(exponent.clamp(-1074, 1023)), accepted))
         }
     }
@@ -42,7 +42,7 @@ impl Granularity {
         if value > 0.0 && value.is_finite() && exponent > -1022 && exp2(exponent) == value {
             return Self::from_exponent(exponent);
         }
-        let accepted = format!("a power of two from 2^{} to 2^{}", EXPONENTS.start(), EXPONENTS.end());
+        let accepted = format!("a power of two from 2^{} to 2^{}", GRID_EXPONENTS.start(), GRID_EXPONENTS.end());
         Err(Error::parameter("granularity", value, accepted))
     }
 

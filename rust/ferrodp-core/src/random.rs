@@ -34,7 +34,7 @@ mod vaes;
 #[cfg(target_arch = "x86_64")]
 mod vaes256;
 
-pub use block::BLOCK;
+pub use block::CIPHER_BLOCK;
 
 /// The stream from which [`Key::derive_into`] takes keys; no sampler uses it.
 const DERIVATION_STREAM: u64 = u64::MAX;
@@ -172,7 +172,7 @@ impl Keystream {
             }
             #[cfg(test)]
             Backend::Tape(tape) => {
-                for (index, bytes) in (first_block..).zip(out.chunks_mut(BLOCK)) {
+                for (index, bytes) in (first_block..).zip(out.chunks_mut(CIPHER_BLOCK)) {
                     let [low, high] = tape(stream, index);
                     let block = ((u128::from(high) << 64) | u128::from(low)).to_le_bytes();
                     bytes.copy_from_slice(&block[..bytes.len()]);
@@ -184,7 +184,7 @@ impl Keystream {
     /// Returns the two 64-bit words of block `index` of `stream`.
     #[must_use]
     pub fn words(&self, stream: u64, index: u64) -> [u64; 2] {
-        let mut block = [0; BLOCK];
+        let mut block = [0; CIPHER_BLOCK];
         self.fill(stream, index, &mut block);
         let word = |half: usize| {
             let bytes: [u8; 8] = block[half * 8..half * 8 + 8].try_into().expect("eight bytes");
@@ -213,7 +213,7 @@ mod tests {
     const COUNTER: u64 = 0xf8f9_fafb_fcfd_feff;
 
     fn naive(cipher: &Keystream, stream: u64, first: u64, len: usize) -> Vec<u8> {
-        let blocks = (0..len.div_ceil(BLOCK) as u64).map(|i| cipher.words(stream, first.wrapping_add(i)));
+        let blocks = (0..len.div_ceil(CIPHER_BLOCK) as u64).map(|i| cipher.words(stream, first.wrapping_add(i)));
         blocks.flatten().flat_map(u64::to_le_bytes).take(len).collect()
     }
 

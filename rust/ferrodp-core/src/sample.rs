@@ -51,10 +51,10 @@ mod types;
 pub use types::{Law, Noise};
 
 /// Samples in one unit of work for a thread.
-const BLOCK: usize = 1 << 15;
+const NOISE_PER_TASK: usize = 1 << 15;
 
 /// Bytes on the stack for the words of a chunk, and as many for the steps of noise on sums. A single number has neither.
-const CHUNK_BYTES: usize = types::CHUNK * 8;
+const CHUNK_BYTES: usize = types::NOISE_CHUNK * 8;
 
 /// A numeric type that noise can be added to.
 pub trait Element: chunk::Cell {}
@@ -88,7 +88,7 @@ impl Noise {
             return Ok(sums);
         }
         let default = floor_log2(scale) - T::DEFAULT_BITS[Law::Gaussian as usize];
-        let (finest, coarsest) = (sums.exponent(), sums.exponent() + sums::MAX_SHIFT.cast_signed());
+        let (finest, coarsest) = (sums.exponent(), sums.exponent() + sums::MAX_SUM_SHIFT.cast_signed());
         Granularity::from_exponent(default.clamp(finest, coarsest))
     }
 
@@ -119,7 +119,7 @@ impl Noise {
         // mutant: stack-of-an-array
         leaving_nothing_within(depth_without(isa, CHUNK_BYTES), || {
             let sampler = chunk::Sampler::new::<T>(self, isa, key, values.len());
-            blocks::for_each_block(values, BLOCK, threads, |start, block| {
+            blocks::for_each_block(values, NOISE_PER_TASK, threads, |start, block| {
                 // mutant: every-thread-block-starts-at-sample-0
                 in_default_environment(|| sampler.put(start as u64, block, overwrite));
             });
@@ -166,12 +166,12 @@ impl Noise {
         }
         let finer = self.granularity.exponent() - granularity.exponent();
         // mutant: sums-on-a-grid-far-finer-than-their-noise
-        let Some(shift) = u32::try_from(finer).ok().filter(|shift| *shift <= sums::MAX_SHIFT) else {
+        let Some(shift) = u32::try_from(finer).ok().filter(|shift| *shift <= sums::MAX_SUM_SHIFT) else {
             return Err(Error::Incompatible { what: "granularity" });
         };
         leaving_nothing(|| {
             let sampler = chunk::Sampler::in_steps::<T>(self, isa, key, out.len());
-            blocks::for_each_block(out, BLOCK, threads, |start, block| {
+            blocks::for_each_block(out, NOISE_PER_TASK, threads, |start, block| {
                 let sums = sums::Sums { integers: &sums[start..start + block.len()], shift };
                 in_default_environment(|| sampler.add_to_sums(start as u64, &sums, denominator, block));
             });

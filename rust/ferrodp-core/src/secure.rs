@@ -18,13 +18,13 @@ use crate::error::Error;
 use crate::isa::Isa;
 
 /// The most bits that integers may be shortened by: the norm keeps at least one step.
-pub const MAX_SHIFT: u32 = 29;
+pub const MAX_SHORTENED_BITS: u32 = 29;
 
 /// Returns the integers `trunc(clip(x)/(g·2^shift))` of one row, given in leaves.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a shift above [`MAX_SHIFT`], [`Error::OutOfMemory`] if there is no memory for the integers,
-/// [`Error::Mutated`] if the row changed meanwhile.
+/// [`Error::Parameter`] for a shift above [`MAX_SHORTENED_BITS`], [`Error::OutOfMemory`] if there is no memory for the integers,
+/// [`Error::Mutated`] if the row changed during the call.
 pub fn quantized<T: Float>(
     isa: Isa,
     leaves: &[&[T]],
@@ -32,8 +32,8 @@ pub fn quantized<T: Float>(
     shift: u32,
     threads: NonZeroUsize,
 ) -> Result<Vec<i64>, Error> {
-    if shift > MAX_SHIFT {
-        return Err(Error::parameter("shift", f64::from(shift), format!("at most {MAX_SHIFT}")));
+    if shift > MAX_SHORTENED_BITS {
+        return Err(Error::parameter("shift", f64::from(shift), format!("at most {MAX_SHORTENED_BITS}")));
     }
     let row = Rows::one(leaves);
     let mut sum = GridSum::new(clip, row.width())?;
@@ -56,12 +56,12 @@ mod tests {
         let clip = ClipNorm::new::<f64>(1.0).expect("in range");
         let row: Vec<f64> = (0..100).map(|i| f64::from(i - 50) * 0.003 + 1e-9).collect();
         let whole = quantized(Isa::best(), &[&row], clip, 0, NonZeroUsize::MIN).expect("unchanged");
-        for shift in 0..=MAX_SHIFT {
+        for shift in 0..=MAX_SHORTENED_BITS {
             let short = quantized(Isa::best(), &[&row], clip, shift, NonZeroUsize::MIN).expect("unchanged");
 
             assert_eq!(whole.iter().map(|k| k / (1_i64 << shift)).collect::<Vec<_>>(), short, "{shift}");
         }
-        assert!(quantized(Isa::best(), &[&row], clip, MAX_SHIFT + 1, NonZeroUsize::MIN).is_err());
+        assert!(quantized(Isa::best(), &[&row], clip, MAX_SHORTENED_BITS + 1, NonZeroUsize::MIN).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Python hands over arrays that it has already made aligned and native and, but for rows of clipped sums, C-contiguous;
 //! anything else is refused here, not copied, except rows that are said to be foreign. An array is borrowed for the whole
-//! call, so that other calls of this library cannot touch it meanwhile; arrays of trees that are added are looked at in [`crate::sums::tree`] instead, and not borrowed.
+//! call, so that other calls of this library cannot touch it in between; arrays of trees that are added are looked at in [`crate::sums::tree`] instead, and not borrowed.
 //! Writing to it from another thread by other means is the caller's bug; the worst outcome is wrong numbers in that
 //! array, for kernels read each element once and trust none of them.
 
@@ -107,7 +107,7 @@ where
     Rows::of(leaves, count).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// An array that rows are brought from: of any type that rows may have, in either byte order, aligned or not. It comes as its
+/// An array that rows are copied from: of any type that rows may have, in either byte order, aligned or not. It comes as its
 /// bits, in this machine's byte order.
 pub(crate) struct ForeignArray<'py> {
     form: Form,

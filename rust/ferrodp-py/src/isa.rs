@@ -8,17 +8,17 @@ use ferrodp_core::Isa;
 use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 
-static ACTIVE: OnceLock<Isa> = OnceLock::new();
+static ACTIVE_ISA: OnceLock<Isa> = OnceLock::new();
 
 /// Returns the path chosen at import.
 pub(crate) fn active() -> PyResult<Isa> {
-    ACTIVE.get().copied().ok_or_else(|| PyRuntimeError::new_err("the module is not initialized"))
+    ACTIVE_ISA.get().copied().ok_or_else(|| PyRuntimeError::new_err("the module is not initialized"))
 }
 
 /// Chooses the path.
 ///
 /// # Errors
-/// If the environment names one that this CPU does not support: the process asked for what it cannot have.
+/// If the environment names one that this CPU does not support: the process wants what it cannot have.
 pub(crate) fn choose() -> PyResult<Isa> {
     let isa = match std::env::var("FERRODP_ISA") {
         Ok(name) => Isa::named(&name).ok_or_else(|| {
@@ -27,5 +27,5 @@ pub(crate) fn choose() -> PyResult<Isa> {
         })?,
         Err(_) => Isa::best(),
     };
-    Ok(*ACTIVE.get_or_init(|| isa))
+    Ok(*ACTIVE_ISA.get_or_init(|| isa))
 }

@@ -10,9 +10,9 @@ use pyo3::types::PyBytes;
 
 use crate::error::{Error, Result};
 
-const FRESH: u8 = 0;
-const ASKED: u8 = 1;
-const ARMED: u8 = 2;
+const STATE_FRESH: u8 = 0;
+const STATE_REQUESTED: u8 = 1;
+const STATE_ARMED: u8 = 2;
 
 /// The right of one release to draw. `arm` is called before its first random bit, once; whatever the release draws after
 /// that passes, in this process. If `arm` raises, or while it still runs, nothing is drawn.
@@ -28,7 +28,7 @@ impl Permit {
     #[new]
     #[pyo3(signature = (arm, /))]
     fn new(arm: Py<PyAny>) -> Self {
-        Self { arm, state: AtomicU8::new(FRESH), generation: fork::generation() }
+        Self { arm, state: AtomicU8::new(STATE_FRESH), generation: fork::generation() }
     }
 }
 
@@ -42,14 +42,14 @@ impl Permit {
         }
         // Only one caller gets past this line and only once, so a permit whose `arm` failed stays unusable.
         // mutant: permit-lets-others-draw-while-it-being-armed
-        match self.state.compare_exchange(FRESH, ASKED, Ordering::AcqRel, Ordering::Acquire) {
+        match self.state.compare_exchange(STATE_FRESH, STATE_REQUESTED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 // mutant: ticket-armed
                 self.arm.call0(py)?;
-                self.state.store(ARMED, Ordering::Release);
+                self.state.store(STATE_ARMED, Ordering::Release);
                 Ok(())
             }
-            Err(ARMED) => Ok(()),
+            Err(STATE_ARMED) => Ok(()),
             Err(_) => Err(Error::ticket("this release may not draw: its ticket was refused, or is not armed yet")),
         }
     }

@@ -13,11 +13,11 @@ use std::alloc::System;
 
 /// The allocator that everything in the module uses.
 #[global_allocator]
-static ALLOCATOR: Reserving = Reserving;
+static RESERVING_ALLOCATOR: Reserving = Reserving;
 
-static SMALL: Pieces<{ 64 << 8 }> = Pieces::new();
-static MIDDLE: Pieces<{ 64 << 12 }> = Pieces::new();
-static LARGE: Pieces<{ 64 << 16 }> = Pieces::new();
+static SMALL_PIECES: Pieces<{ 64 << 8 }> = Pieces::new();
+static MIDDLE_PIECES: Pieces<{ 64 << 12 }> = Pieces::new();
+static LARGE_PIECES: Pieces<{ 64 << 16 }> = Pieces::new();
 
 /// 64 pieces of one size, `BYTES` together, on pages of their own.
 #[repr(C, align(4096))]
@@ -70,18 +70,18 @@ struct Reserving;
 #[cold]
 #[inline(never)]
 fn take(layout: Layout) -> *mut u8 {
-    let mut piece = SMALL.take(layout);
+    let mut piece = SMALL_PIECES.take(layout);
     if piece.is_null() {
-        piece = MIDDLE.take(layout);
+        piece = MIDDLE_PIECES.take(layout);
     }
     // mutant: small-memory-not-in-reserve
-    if piece.is_null() { LARGE.take(layout) } else { piece }
+    if piece.is_null() { LARGE_PIECES.take(layout) } else { piece }
 }
 
 /// Whether a pointer is one of a piece.
 #[inline(always)]
 fn is_lent(pointer: *mut u8) -> bool {
-    SMALL.holds(pointer) || MIDDLE.holds(pointer) || LARGE.holds(pointer)
+    SMALL_PIECES.holds(pointer) || MIDDLE_PIECES.holds(pointer) || LARGE_PIECES.holds(pointer)
 }
 
 // SAFETY: memory comes from the system's allocator, or is a piece that nobody else has, aligned and large enough; each goes back
@@ -112,7 +112,7 @@ unsafe impl GlobalAlloc for Reserving {
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if is_lent(pointer) {
-            let _ = SMALL.put_back(pointer) || MIDDLE.put_back(pointer) || LARGE.put_back(pointer);
+            let _ = SMALL_PIECES.put_back(pointer) || MIDDLE_PIECES.put_back(pointer) || LARGE_PIECES.put_back(pointer);
             return;
         }
         // SAFETY: the caller's promise, and it came from there.

@@ -119,7 +119,7 @@ impl SqliteConnection {
     ///
     /// Returned are the number of the last record that was acknowledged, 0 without a guard; what happened to the end of
     /// the log, as `fault` says it; whether the log ends as it did after the last commit or the last `begin`, so that
-    /// nobody wrote meanwhile; and the first row of the answer. Where the number cannot be read, nothing was begun;
+    /// nobody wrote in between; and the first row of the answer. Where the number cannot be read, nothing was begun;
     /// where something happened to the log, nothing was asked.
     #[pyo3(signature = (statements, question, /, *, seconds))]
     fn begin<'py>(

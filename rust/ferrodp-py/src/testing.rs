@@ -14,7 +14,7 @@ use ferrodp_accounting::{binomial, gaussian};
 use ferrodp_core::clip::{ClipNorm, GridSum, Rows};
 use ferrodp_core::discrete::{Discrete, Scale};
 use ferrodp_core::params::Granularity;
-use ferrodp_core::random::{BLOCK, Key, chosen};
+use ferrodp_core::random::{CIPHER_BLOCK, Key, chosen};
 use ferrodp_core::sample::Noise;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
@@ -212,7 +212,7 @@ fn discrete_envelope(
 /// Has keystreams of this key give these blocks, by stream and index, in the place of their own; those of other keys are as ever.
 #[pyfunction]
 #[pyo3(signature = (key, blocks, /))]
-fn choose_words(key: [u8; 32], blocks: Vec<(u64, u64, [u8; BLOCK])>) {
+fn choose_words(key: [u8; 32], blocks: Vec<(u64, u64, [u8; CIPHER_BLOCK])>) {
     chosen::choose(key, blocks.into_iter().map(|(stream, index, block)| ((stream, index), block)).collect());
 }
 

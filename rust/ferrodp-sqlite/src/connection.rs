@@ -14,10 +14,10 @@ use crate::guard::Guard;
 use crate::identity::identity;
 
 /// Statements that are kept compiled.
-const STATEMENTS: usize = 64;
+const CACHED_STATEMENTS: usize = 64;
 /// After so many steps of waiting for another connection, its lock is reported as busy: the caller decides, and may be
 /// interrupted, between two attempts.
-const STEPS: i32 = 24;
+const WAITING_STEPS: i32 = 24;
 
 /// What a statement did.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Connection {
             _ => File::options().read(true).write(access == Access::Write).open(path).ok(),
         };
         let mut inner = rusqlite::Connection::open_with_flags(path, flags)?;
-        inner.set_prepared_statement_cache_capacity(STATEMENTS);
+        inner.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         inner.busy_handler(Some(wait))?;
         Ok(Self { guard: None, inner, main })
     }
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Returns what happened to the log, within a transaction or right after one, or what happened to the names of the files: `replaced`, the name leads to another file by now,
-    /// or to none. The index is among them if `all` are asked for.
+    /// or to none. The index is among them if `all` are requested.
     #[must_use]
     pub fn fault(&self, all: bool) -> Option<Fault> {
         self.guard.as_ref().and_then(|guard| guard.replaced(all).or_else(|| guard.cut()))
@@ -189,7 +189,7 @@ impl Connection {
 
 /// Waits for another connection: shortly at first, as a commit takes a fraction of a millisecond.
 fn wait(step: i32) -> bool {
-    if step >= STEPS {
+    if step >= WAITING_STEPS {
         return false;
     }
     std::thread::sleep(Duration::from_micros(50 << (step / 3).clamp(0, 7)));

@@ -40,17 +40,17 @@ use crate::identity::{Facts, Identity, facts, identity};
 use crate::locks;
 
 /// Where the bytes of presence begin, on a database and on a directory: SQLite's are near 2³⁰.
-const PRESENCE: i64 = 1 << 61;
+const PRESENCE_OFFSET: i64 = 1 << 61;
 /// Locked by whoever raises the mark.
-const MARKING: i64 = PRESENCE - 1;
-const PAGE: usize = 4096;
+const MARKING_OFFSET: i64 = PRESENCE_OFFSET - 1;
+const PAGE_BYTES: usize = 4096;
 /// Where in its page the mark is.
-const MARK: usize = 16;
+const MARK_OFFSET: usize = 16;
 /// How many pages are searched for it: it is in one of the first few.
-const SEARCHED: usize = 16;
+const SEARCHED_PAGES: usize = 16;
 /// How much of an index is mapped at first.
-const MAPPED: u64 = 1 << 15;
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAPPED_BYTES: u64 = 1 << 15;
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The files that a connection uses, and the locks that say so.
 #[derive(Debug)]
@@ -108,8 +108,8 @@ impl Guard {
         if !is(&main, database) {
             return Err(Fault::new("replaced", path));
         }
-        let own = hash(&[&numbers(names[1].1), &numbers(index_found)]) & (PRESENCE - 1);
-        if !present(&main, 0, PRESENCE, own).map_err(|_| Fault::new("locks", path))? {
+        let own = hash(&[&numbers(names[1].1), &numbers(index_found)]) & (PRESENCE_OFFSET - 1);
+        if !present(&main, 0, PRESENCE_OFFSET, own).map_err(|_| Fault::new("locks", path))? {
             return Err(Fault::new("others", path));
         }
         let mut directories = directories_above(path, database)?;
@@ -121,7 +121,7 @@ impl Guard {
 
     /// Returns the first of the names that leads to another file by now, or to none.
     ///
-    /// The last one, that of the index, is looked at if `all` are asked for: as long as this is open, nobody else can
+    /// The last one, that of the index, is looked at if `all` are requested: as long as this is open, nobody else can
     /// use another index.
     pub(crate) fn replaced(&self, all: bool) -> Option<Fault> {
         let watched = &self.names[..self.names.len() - usize::from(!all)];
@@ -154,7 +154,7 @@ impl Guard {
             if matches!(after, Ok(Some(again)) if again == end) {
                 return fault();
             }
-            before = after; // another process wrote meanwhile
+            before = after; // another process wrote in between
         }
         fault()
     }
@@ -194,20 +194,20 @@ impl Guard {
 
     /// Finds the mark by what stands before it, and returns whether it is there.
     pub(crate) fn find_mark(&mut self, before: &[u8; 16]) -> bool {
-        let mut pages = vec![0; SEARCHED * PAGE];
+        let mut pages = vec![0; SEARCHED_PAGES * PAGE_BYTES];
         let mut length = 0;
         while let Ok(found @ 1..) = self.main.read_at(&mut pages[length..], length as u64) {
             length += found;
         }
-        let place = pages[..length].chunks_exact(PAGE).position(|page| page[MARK..].starts_with(before));
-        self.mark = place.map(|number| (number * PAGE + MARK + before.len()) as u64);
+        let place = pages[..length].chunks_exact(PAGE_BYTES).position(|page| page[MARK_OFFSET..].starts_with(before));
+        self.mark = place.map(|number| (number * PAGE_BYTES + MARK_OFFSET + before.len()) as u64);
         self.mark.is_some()
     }
 
     /// Returns the number of the last record that was acknowledged; None if what is there is no number, or the index,
     /// whose memory SQLite would read next, was cut.
     pub(crate) fn mark(&self) -> Option<u64> {
-        self.index.read_exact_at(&mut [0], MAPPED - 1).ok()?;
+        self.index.read_exact_at(&mut [0], MAPPED_BYTES - 1).ok()?;
         self.number()
     }
 
@@ -228,8 +228,8 @@ impl Guard {
     /// Raises the mark to the number of a record, unless it is higher; returns whether that is certain.
     pub(crate) fn raise_mark(&self, number: u64) -> bool {
         let start = Instant::now();
-        while locks::lock(&self.main, libc::F_WRLCK, MARKING, 1).is_err() {
-            if start.elapsed() > PATIENCE {
+        while locks::lock(&self.main, libc::F_WRLCK, MARKING_OFFSET, 1).is_err() {
+            if start.elapsed() > LONGEST_WAIT {
                 return false;
             }
             std::thread::sleep(Duration::from_micros(50));
@@ -240,7 +240,7 @@ impl Guard {
             (Some(place), Some(_)) => self.main.write_all_at(&value.to_le_bytes(), place).is_ok(),
             _ => false,
         };
-        locks::lock(&self.main, libc::F_UNLCK, MARKING, 1).is_ok() && done
+        locks::lock(&self.main, libc::F_UNLCK, MARKING_OFFSET, 1).is_ok() && done
     }
 }
 
@@ -251,7 +251,7 @@ fn is(file: &File, expected: Identity) -> bool {
 
 /// Locks byte `own` of a range for reading, and returns whether nobody has locked another byte of it.
 fn present(file: &File, start: i64, length: i64, own: i64) -> io::Result<bool> {
-    let (start, own) = (PRESENCE + start, PRESENCE + start + own);
+    let (start, own) = (PRESENCE_OFFSET + start, PRESENCE_OFFSET + start + own);
     locks::lock(file, libc::F_RDLCK, own, 1)?;
     let before = locks::locked_by_others(file, start, own - start)?;
     Ok(!before && !locks::locked_by_others(file, own + 1, start + length - own - 1)?)

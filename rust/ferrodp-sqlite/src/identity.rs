@@ -34,7 +34,7 @@ mod system {
 
     /// Returns what the system says about the file that a name leads to.
     ///
-    /// Only that is asked for, never the time of its last change: a Linux that was asked for it has to note the next
+    /// Only that is requested, never the time of its last change: a Linux that was asked about it has to note the next
     /// change to the nanosecond, which makes each sync of a ledger's log a quarter slower (multigrain timestamps, since
     /// 6.13). Where `statx` is missing or forbidden, an older call answers.
     pub(crate) fn facts(path: &Path) -> Option<Facts> {

@@ -75,7 +75,7 @@ fn bytes(kind: c_int, start: i64, length: i64) -> libc::flock {
 /// Stands where SQLite calls `fcntl`.
 unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_void) -> c_int {
     let own = match command {
-        // mutant: locks-asked-for-as-process-s
+        // mutant: locks-taken-as-process-s
         libc::F_SETLK => libc::F_OFD_SETLK,
         libc::F_SETLKW => libc::F_OFD_SETLKW,
         libc::F_GETLK => libc::F_OFD_GETLK,
@@ -137,7 +137,7 @@ mod tests {
         for suffix in ["", "-shm", "-wal"] {
             drop(File::open(format!("{}{suffix}", path.display())).expect("SQLite made it"));
         }
-        // The byte by which SQLite knows writers, asked for as another process would.
+        // The byte by which SQLite knows writers, requested as another process would.
         let shm = File::options().read(true).write(true).open(format!("{}-shm", path.display()));
         let shm = shm.expect("SQLite made it");
         assert!(lock(&shm, libc::F_WRLCK, 120, 1).is_err(), "the writer's lock is gone");

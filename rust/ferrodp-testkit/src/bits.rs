@@ -28,11 +28,11 @@ use ferrodp_core::random::Key;
 use ferrodp_core::sample::{Law, Noise};
 
 /// Lengths around the blocks of the samplers, and one that two threads share.
-const LENGTHS: [usize; 10] = [0, 1, 7, 8, 15, 17, 1023, 1025, 4099, 20_000];
+const DRAW_LENGTHS: [usize; 10] = [0, 1, 7, 8, 15, 17, 1023, 1025, 4099, 20_000];
 
-const KEYS: [u8; 3] = [0, 1, 0xa5];
+const KEY_BYTES: [u8; 3] = [0, 1, 0xa5];
 
-const TWO: NonZeroUsize = NonZeroUsize::new(2).expect("positive");
+const TWO_THREADS: NonZeroUsize = NonZeroUsize::new(2).expect("positive");
 
 /// What one case gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,11 +125,11 @@ fn real_noise(isa: Isa, cases: &mut Vec<Case>) {
             let granularity = Granularity::from_exponent(exponent).expect("in range");
             let noise = Noise::new(law, 1.1, granularity).expect("in range");
             cases.push(Digest::of(format!("{law:?} on a grid of 2^{exponent}"), |digest| {
-                for (len, byte) in LENGTHS.into_iter().flat_map(|len| KEYS.map(|byte| (len, byte))) {
+                for (len, byte) in DRAW_LENGTHS.into_iter().flat_map(|len| KEY_BYTES.map(|byte| (len, byte))) {
                     let mut doubles = values(len);
                     let mut singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
-                    noise.add(isa, &key(byte), &mut doubles, TWO);
-                    noise.add(isa, &key(byte), &mut singles, TWO);
+                    noise.add(isa, &key(byte), &mut doubles, TWO_THREADS);
+                    noise.add(isa, &key(byte), &mut singles, TWO_THREADS);
                     digest.doubles(&doubles);
                     digest.singles(&singles);
                 }
@@ -144,11 +144,11 @@ fn integer_noise(isa: Isa, cases: &mut Vec<Case>) {
             let scale = Scale::from_ratio(numerator, denominator).expect("in range");
             let sampler = Discrete::new(law, scale);
             cases.push(Digest::of(format!("discrete {law:?} of scale {numerator}/{denominator}"), |digest| {
-                for (len, byte) in LENGTHS.into_iter().flat_map(|len| KEYS.map(|byte| (len, byte))) {
+                for (len, byte) in DRAW_LENGTHS.into_iter().flat_map(|len| KEY_BYTES.map(|byte| (len, byte))) {
                     let mut long: Vec<i64> = (0..len as i64).map(|i| i * i - 5000).collect();
                     let mut short: Vec<i32> = (0..len as i32).collect();
-                    sampler.add(isa, &key(byte), &mut long, TWO);
-                    sampler.add(isa, &key(byte), &mut short, TWO);
+                    sampler.add(isa, &key(byte), &mut long, TWO_THREADS);
+                    sampler.add(isa, &key(byte), &mut short, TWO_THREADS);
                     digest.integers(&long);
                     digest.integers(&short.into_iter().map(i64::from).collect::<Vec<_>>());
                 }
@@ -156,7 +156,7 @@ fn integer_noise(isa: Isa, cases: &mut Vec<Case>) {
             let Ok(steady) = FixedTime::new(law, scale) else { continue };
             cases.push(Digest::of(format!("the same in fixed time, {law:?} {numerator}/{denominator}"), |digest| {
                 let mut drawn = vec![0_i64; 1025];
-                steady.add(isa, &key(1), &mut drawn, TWO);
+                steady.add(isa, &key(1), &mut drawn, TWO_THREADS);
                 digest.integers(&drawn);
             }));
         }
@@ -184,20 +184,20 @@ fn choices(isa: Isa, cases: &mut Vec<Case>) {
     }));
     cases.push(Digest::of("coins".to_owned(), |digest| {
         let (mut same, mut each) = (vec![0; 5000], vec![0.25; 5000]);
-        bernoulli::toss(isa, &key(3), (1, 2), &mut same, TWO).expect("in range");
-        bernoulli::toss_each(isa, &key(4), &mut each, TWO).expect("in range");
+        bernoulli::toss(isa, &key(3), (1, 2), &mut same, TWO_THREADS).expect("in range");
+        bernoulli::toss_each(isa, &key(4), &mut each, TWO_THREADS).expect("in range");
         same.into_iter().for_each(|coin| digest.word(u64::from(coin)));
         digest.doubles(&each);
     }));
     cases.push(Digest::of("randomized answers".to_owned(), |digest| {
         for (parameter, categories) in [(0.5, 2), (0.1, 7), (1.0, 1000)] {
             let mut answers: Vec<i64> = (0..5000).map(|i| i % 2).collect();
-            Response::new(parameter, categories).expect("in range").apply(isa, &key(5), &mut answers, TWO);
+            Response::new(parameter, categories).expect("in range").apply(isa, &key(5), &mut answers, TWO_THREADS);
             digest.integers(&answers);
         }
     }));
     cases.push(Digest::of("words of keystreams".to_owned(), |digest| {
-        for (len, byte) in LENGTHS.into_iter().flat_map(|len| KEYS.map(|byte| (len, byte))) {
+        for (len, byte) in DRAW_LENGTHS.into_iter().flat_map(|len| KEY_BYTES.map(|byte| (len, byte))) {
             let mut bytes = vec![0; len];
             key(byte).fill(isa, &mut bytes);
             bytes.into_iter().for_each(|byte| digest.word(u64::from(byte)));
@@ -214,11 +214,11 @@ fn clipped(isa: Isa, cases: &mut Vec<Case>) {
                 let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
                 let (mut out, mut norms) = (vec![0.0; rows * width], vec![0.0; rows]);
                 let norm = ClipNorm::new::<f64>(2.5).expect("in range");
-                clip_rows(isa, &doubles, width, norm, order, &mut out, &mut norms, TWO).expect("lengths agree");
+                clip_rows(isa, &doubles, width, norm, order, &mut out, &mut norms, TWO_THREADS).expect("lengths agree");
                 digest.doubles(&out);
                 digest.doubles(&norms);
                 let (mut out, norm) = (vec![0.0; rows * width], ClipNorm::new::<f32>(2.5).expect("in range"));
-                clip_rows(isa, &singles, width, norm, order, &mut out, &mut norms, TWO).expect("lengths agree");
+                clip_rows(isa, &singles, width, norm, order, &mut out, &mut norms, TWO_THREADS).expect("lengths agree");
                 digest.singles(&out);
                 digest.doubles(&norms);
             }
@@ -230,14 +230,16 @@ fn clipped(isa: Isa, cases: &mut Vec<Case>) {
             let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
             let norm = ClipNorm::new::<f32>(0.7).expect("in range");
             let mut sum = GridSum::new(norm, width).expect("memory");
-            sum.add(isa, &Rows::new([(&doubles[..], width)], rows).expect("lengths agree"), TWO).expect("unchanged");
-            sum.add(isa, &Rows::new([(&singles[..], width)], rows).expect("lengths agree"), TWO).expect("unchanged");
+            sum.add(isa, &Rows::new([(&doubles[..], width)], rows).expect("lengths agree"), TWO_THREADS)
+                .expect("unchanged");
+            sum.add(isa, &Rows::new([(&singles[..], width)], rows).expect("lengths agree"), TWO_THREADS)
+                .expect("unchanged");
             digest.integers(sum.integers().expect("usable"));
             let mut released = vec![0.0_f64; width];
             let noise = norm.noise::<f64>(1.3).expect("in range");
             let integers = sum.integers().expect("usable");
             noise
-                .add_to_sums(isa, &key(6), integers, norm.granularity(), Some(7.0), &mut released, TWO)
+                .add_to_sums(isa, &key(6), integers, norm.granularity(), Some(7.0), &mut released, TWO_THREADS)
                 .expect("one length");
             digest.doubles(&released);
         }
@@ -251,7 +253,7 @@ pub fn of_accounting(isa: Isa) -> Vec<Case> {
         for (multiplier, probability) in [(1.0, 0.01), (0.3, 0.2), (30.0, 1e-6), (2.0, 0.999)] {
             let orders: Vec<f64> = (1..60).map(|i| 1.0 + f64::from(i * i) / 16.0).collect();
             let columns = (vec![multiplier; orders.len()], vec![probability; orders.len()]);
-            for bounds in poisson_gaussian(isa, &columns.0, &columns.1, &orders, TWO) {
+            for bounds in poisson_gaussian(isa, &columns.0, &columns.1, &orders, TWO_THREADS) {
                 digest.doubles(&[bounds.lower, bounds.upper]);
             }
         }
@@ -261,7 +263,7 @@ pub fn of_accounting(isa: Isa) -> Vec<Case> {
         let asked = steps.map(|(noise_multiplier, sampling_probability, count)| {
             (Release { noise_multiplier, sampling_probability, count }, 1e-6)
         });
-        for found in sweep(Quantity::Epsilon, &asked, TWO).expect("in range") {
+        for found in sweep(Quantity::Epsilon, &asked, TWO_THREADS).expect("in range") {
             digest.doubles(&[found.bounds.lower, found.bounds.upper]);
         }
     }));

@@ -41,7 +41,7 @@ pub struct Setting {
 ///
 /// Single precision holds the integers up to 2²⁴; beyond (12 scales on the default grid) draws are even. For Laplace
 /// that is 4 draws in a million, which moves no count by a tenth of its standard error at 10⁹ draws.
-pub const SETTINGS: [Setting; 8] = [
+pub const DRAW_SETTINGS: [Setting; 8] = [
     setting("gaussian f32 coarse", Law::Gaussian, Dtype::Single, 1.3, -12, 0.0),
     setting("gaussian f32 short words", Law::Gaussian, Dtype::Single, 1.3, -20, 0.0),
     setting("gaussian f32 long words", Law::Gaussian, Dtype::Single, 1.01, -21, 0.0),
@@ -60,7 +60,7 @@ impl Setting {
     /// Returns the sampler that is under test.
     ///
     /// # Panics
-    /// If it refuses the scale, which none of [`SETTINGS`] makes it do.
+    /// If it refuses the scale, which none of [`DRAW_SETTINGS`] makes it do.
     #[must_use]
     pub fn noise(&self) -> Noise {
         let law = match self.law {

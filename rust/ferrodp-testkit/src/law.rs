@@ -3,12 +3,12 @@
 use crate::special::normal_tail;
 
 /// Bins of nearly equal probability.
-pub const BINS: usize = 1024;
+pub const BIN_COUNT: usize = 1024;
 
-/// Cells of a uniform grid over ±`SPAN`. A cell is narrower than the narrowest bin (2.4e-3 Gaussian, 1.9e-3 Laplace),
+/// Cells of a uniform grid over ±`GRID_SPAN`. A cell is narrower than the narrowest bin (2.4e-3 Gaussian, 1.9e-3 Laplace),
 /// so that it holds at most one edge.
-const CELLS: usize = 16_384;
-const SPAN: f64 = 8.0;
+const CELL_COUNT: usize = 16_384;
+const GRID_SPAN: f64 = 8.0;
 
 /// A law of noise with scale 1, symmetric about zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +72,16 @@ impl Bins {
     #[must_use]
     pub fn new(law: Law, center: f64, ratio: f64) -> Self {
         // A bin holds the integers from its edge up to the next edge: edges are the smallest integers of bins 1, 2, ….
-        let edges: Vec<i64> = (1..BINS)
+        let edges: Vec<i64> = (1..BIN_COUNT)
             .map(|k| {
-                let p = k as f64 / BINS as f64;
+                let p = k as f64 / BIN_COUNT as f64;
                 (center + ratio * quantile(law, p)).round() as i64
             })
             .collect();
-        let width = 2.0 * SPAN * ratio / CELLS as f64;
+        let width = 2.0 * GRID_SPAN * ratio / CELL_COUNT as f64;
         let shift = width.log2().floor() as u32;
-        let count = ((2.0 * SPAN * ratio) as i64 >> shift) + 2;
-        let first_cell = (center - SPAN * ratio).floor() as i64 >> shift;
+        let count = ((2.0 * GRID_SPAN * ratio) as i64 >> shift) + 2;
+        let first_cell = (center - GRID_SPAN * ratio).floor() as i64 >> shift;
         let cells = (0..count)
             .map(|cell| {
                 let start = (first_cell + cell) << shift;
@@ -138,7 +138,9 @@ mod tests {
 
                 assert!((1.0 - probabilities.iter().sum::<f64>()).abs() < 1e-12);
                 // An edge is at most half a grid step off, and the density is at most ½.
-                assert!(probabilities.iter().all(|p| (p * BINS as f64 - 1.0).abs() < BINS as f64 / ratio + 1e-10));
+                assert!(
+                    probabilities.iter().all(|p| (p * BIN_COUNT as f64 - 1.0).abs() < BIN_COUNT as f64 / ratio + 1e-10)
+                );
             }
         }
     }

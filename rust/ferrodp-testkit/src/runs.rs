@@ -13,13 +13,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest e-value of a single run, and the product beyond which a test has failed.
-pub const ALARM: f64 = 1e6;
+pub const ALARM_E_VALUE: f64 = 1e6;
 
 /// The names of the columns of a file of runs.
-pub const COLUMNS: &str = "unix_time,isa,draws,setting,test,statistic,p,adjusted_p";
+pub const COLUMN_NAMES: &str = "unix_time,isa,draws,setting,test,statistic,p,adjusted_p";
 
 /// Beginnings of the names of tests whose p-values err upward: discrete ones, and those of edges alone.
-const UPWARD: [&str; 6] = ["anderson darling", "beyond", "coincidences", "kolmogorov", "largest", "zeros"];
+const UPWARD_TESTS: [&str; 6] = ["anderson darling", "beyond", "coincidences", "kolmogorov", "largest", "zeros"];
 
 /// One p-value of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,10 +48,10 @@ pub struct Wager {
 }
 
 impl Wager {
-    /// Returns whether the product exceeds [`ALARM`].
+    /// Returns whether the product exceeds [`ALARM_E_VALUE`].
     #[must_use]
     pub fn is_alarm(&self) -> bool {
-        self.ln_product > ALARM.ln()
+        self.ln_product > ALARM_E_VALUE.ln()
     }
 }
 
@@ -74,8 +74,8 @@ pub struct Uniformity {
 /// Names the first line that is none of a run, or that occurs a second time.
 pub fn read(text: &str) -> Result<Vec<Row>, String> {
     let mut lines = text.lines();
-    if lines.next() != Some(COLUMNS) {
-        return Err(format!("line 1 must be {COLUMNS}"));
+    if lines.next() != Some(COLUMN_NAMES) {
+        return Err(format!("line 1 must be {COLUMN_NAMES}"));
     }
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
@@ -104,7 +104,7 @@ pub fn wagers(rows: &[Row]) -> Vec<Wager> {
     for row in rows {
         let (runs, ln_product) = found.entry((&row.setting, &row.test)).or_default();
         *runs += 1;
-        *ln_product += (0.5 / row.p.sqrt()).min(ALARM).ln();
+        *ln_product += (0.5 / row.p.sqrt()).min(ALARM_E_VALUE).ln();
     }
     let mut wagers: Vec<Wager> = found
         .into_iter()
@@ -130,7 +130,7 @@ pub fn uniformity(rows: &[Row]) -> Vec<Uniformity> {
         .into_iter()
         .map(|(test, mut values)| {
             values.sort_by(f64::total_cmp);
-            let errs_upward = UPWARD.iter().any(|name| test.starts_with(name));
+            let errs_upward = UPWARD_TESTS.iter().any(|name| test.starts_with(name));
             let n = values.len() as f64;
             let distance = values.iter().enumerate().fold(0.0_f64, |distance, (i, p)| {
                 let few = if errs_upward { 0.0 } else { p - i as f64 / n };

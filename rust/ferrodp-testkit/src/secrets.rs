@@ -29,7 +29,7 @@ pub use cases::{Case, Group};
 pub use judge::{Verdict, judge};
 
 impl Group {
-    /// Runs it and says what was reported meanwhile: under valgrind only does that mean anything.
+    /// Runs it and says what was reported during the run: under valgrind only does that mean anything.
     #[must_use]
     pub fn run(self) -> Vec<Case> {
         match self {
@@ -47,27 +47,28 @@ impl Group {
 }
 
 /// Numerators and denominators: from noise that is nearly always 0 to the largest scales there are, of whole numbers and of others.
-const GAUSSIAN: [(u64, u64); 7] = [(1, 100), (1, 2), (1, 1), (22, 7), (10, 1), (40, 1), (64, 1)];
-const LAPLACE: [(u64, u64); 7] = [(1, 100), (1, 2), (1, 1), (22, 7), (10_000, 1), (1_000_000_007, 3), (1 << 50, 1)];
+const GAUSSIAN_SCALES: [(u64, u64); 7] = [(1, 100), (1, 2), (1, 1), (22, 7), (10, 1), (40, 1), (64, 1)];
+const LAPLACE_SCALES: [(u64, u64); 7] =
+    [(1, 100), (1, 2), (1, 1), (22, 7), (10_000, 1), (1_000_000_007, 3), (1 << 50, 1)];
 
 /// A single one, some, more than one chunk of the keystream holds, and more than is one thread's unit of work.
-const SIZES: [usize; 4] = [1, 3, 1100, 4500];
+const CALL_SIZES: [usize; 4] = [1, 3, 1100, 4500];
 
 /// Comparisons in the largest call: where a sample takes many, there are fewer of them.
-const COMPARISONS: usize = 200_000;
+const MAX_COMPARISONS: usize = 200_000;
 
 fn fixed_time() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (law, scales) in [(Law::Gaussian, GAUSSIAN), (Law::Laplace, LAPLACE)] {
+    for (law, scales) in [(Law::Gaussian, GAUSSIAN_SCALES), (Law::Laplace, LAPLACE_SCALES)] {
         for (numerator, denominator) in scales {
             let sampler = in_fixed_time(law, numerator, denominator);
-            let most = (COMPARISONS / sampler.comparisons_per_sample()).max(SIZES[2]);
+            let most = (MAX_COMPARISONS / sampler.comparisons_per_sample()).max(CALL_SIZES[2]);
             for isa in Isa::available() {
                 let name = |kind: &str| format!("{law:?} {numerator}/{denominator} {kind} {}", isa.name());
-                for size in SIZES.map(|size| size.min(most)) {
+                for size in CALL_SIZES.map(|size| size.min(most)) {
                     cases.push(added(&sampler, isa, name("i64"), &mut ends(size, i64::MIN, i64::MAX)));
                 }
-                for size in &SIZES[..3] {
+                for size in &CALL_SIZES[..3] {
                     cases.push(added(&sampler, isa, name("i32"), &mut ends(*size, i32::MIN, i32::MAX)));
                 }
             }

@@ -2,11 +2,11 @@
 
 pub(crate) mod order;
 
-use crate::law::{BINS, Bins, Law};
-use order::{COARSE, LANES, Order};
+use crate::law::{BIN_COUNT, Bins, Law};
+use order::{COARSE_BINS, DRAW_LANES, Order};
 
 /// Classes of low-order bits.
-pub(crate) const LOW: usize = 256;
+pub(crate) const LOW_CLASSES: usize = 256;
 /// Everything that is kept of a stream of draws.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -38,15 +38,15 @@ impl Tally {
             center,
             ratio,
             bin_of: Vec::new(),
-            order: Order::new(LANES),
+            order: Order::new(DRAW_LANES),
             draws: 0,
-            histogram: vec![0; BINS],
+            histogram: vec![0; BIN_COUNT],
             sum: 0.0,
             sum_of_squares: 0.0,
             largest: 0.0,
             far: [0; 4],
-            low: vec![0; LOW],
-            low_by_size: vec![0; COARSE * COARSE],
+            low: vec![0; LOW_CLASSES],
+            low_by_size: vec![0; COARSE_BINS * COARSE_BINS],
             first: Vec::new(),
             // So many that about 36 pairs coincide: m²/2 · Σ p² with Σ p² near 0.27 / ratio.
             first_wanted: (16.0 * ratio.sqrt()) as usize,
@@ -75,16 +75,16 @@ impl Tally {
         const FINE: f64 = 65_536.0;
         if self.ratio >= FINE {
             let bins = self.bins.probabilities();
-            let coarse = bins.chunks(bins.len() / COARSE).map(|bins| bins.iter().sum::<f64>());
-            return coarse.flat_map(|p| [p / COARSE as f64; COARSE]).collect();
+            let coarse = bins.chunks(bins.len() / COARSE_BINS).map(|bins| bins.iter().sum::<f64>());
+            return coarse.flat_map(|p| [p / COARSE_BINS as f64; COARSE_BINS]).collect();
         }
         // Beyond 40 scales the chance is below 1e-17 for both laws.
         let reach = (40.0 * self.ratio) as i64;
         let center = self.center as i64;
-        let mut found = vec![0.0; COARSE * COARSE];
+        let mut found = vec![0.0; COARSE_BINS * COARSE_BINS];
         for n in center - reach..center + reach {
             let chance = self.law.between(self.bins.z_below(n), self.bins.z_below(n + 1));
-            found[self.bins.index(n) / (BINS / COARSE) * COARSE + n as usize % COARSE] += chance;
+            found[self.bins.index(n) / (BIN_COUNT / COARSE_BINS) * COARSE_BINS + n as usize % COARSE_BINS] += chance;
         }
         found
     }
@@ -100,7 +100,7 @@ impl Tally {
     /// # Panics
     /// If an earlier stretch had not, because positions would then be mistaken.
     pub fn add(&mut self, draws: &[i64]) {
-        assert!(self.draws.is_multiple_of(LANES as u64), "positions are counted modulo {LANES}");
+        assert!(self.draws.is_multiple_of(DRAW_LANES as u64), "positions are counted modulo {DRAW_LANES}");
         for stretch in draws.chunks(1 << 14) {
             self.add_stretch(stretch);
         }
@@ -114,8 +114,8 @@ impl Tally {
         self.draws += draws.len() as u64;
         for (&n, &bin) in draws.iter().zip(&self.bin_of) {
             self.histogram[bin as usize] += 1;
-            self.low[n as usize % LOW] += 1;
-            self.low_by_size[bin as usize / (BINS / COARSE) * COARSE + n as usize % COARSE] += 1;
+            self.low[n as usize % LOW_CLASSES] += 1;
+            self.low_by_size[bin as usize / (BIN_COUNT / COARSE_BINS) * COARSE_BINS + n as usize % COARSE_BINS] += 1;
         }
         self.add_sizes(draws);
         self.order.add(&self.bin_of);

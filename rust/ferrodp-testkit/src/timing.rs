@@ -20,7 +20,7 @@ use ferrodp_core::random::{Key, Keystream};
 const NUM_KEYS: usize = 64;
 
 /// Calls in one measurement, so that a leak is not lost between two ticks of the clock.
-const REPEATS: usize = 8;
+const CALLS_PER_MEASUREMENT: usize = 8;
 
 /// How much the time of a call says about its noise.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,7 @@ fn measured(draw: impl Fn(&Key) -> i64, scale: f64, far: f64, leak: f64, n: usiz
             // From one place in memory, in one state of caches and predictors: only its bits tell a key.
             let key = black_box(Key::from_bytes(keys[kind][which as usize % NUM_KEYS]));
             let is_late = kind == 1 && (which >> 32 & 0x7fff_ffff) < late;
-            let repeats = black_box(REPEATS << u32::from(is_late));
+            let repeats = black_box(CALLS_PER_MEASUREMENT << u32::from(is_late));
             black_box(draw(black_box(&neutral)));
             let start = Instant::now();
             for _ in 0..repeats {

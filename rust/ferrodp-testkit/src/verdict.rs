@@ -6,7 +6,7 @@
 
 use crate::finding::{Finding, goodness};
 use crate::special::{kolmogorov_tail, poisson_two_sided, two_sided};
-use crate::tally::{LOW, Tally};
+use crate::tally::{LOW_CLASSES, Tally};
 
 impl Tally {
     /// Returns the p-values of all tests; needs some 2²⁰ draws for the approximations to hold far into the tails.
@@ -65,7 +65,7 @@ impl Tally {
         let expected = self.expected_coincidences();
         vec![
             Finding { test: "sign".into(), statistic: sign, p: two_sided(sign) },
-            goodness("low bits", &self.low, &[1.0 / LOW as f64; LOW]),
+            goodness("low bits", &self.low, &[1.0 / LOW_CLASSES as f64; LOW_CLASSES]),
             goodness("low bits by size", &self.low_by_size, &by_size),
             Finding {
                 test: "coincidences".into(),

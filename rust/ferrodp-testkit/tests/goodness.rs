@@ -4,7 +4,7 @@
 //! fail (Holm over all p-values of the run); `deep` does that with 10⁸ draws.
 
 use ferrodp_core::isa::Isa;
-use ferrodp_testkit::draws::{SETTINGS, Setting, key_of};
+use ferrodp_testkit::draws::{DRAW_SETTINGS, Setting, key_of};
 use ferrodp_testkit::finding::Finding;
 use ferrodp_testkit::verdict::holm;
 
@@ -20,7 +20,7 @@ fn findings(setting: &Setting, isa: Isa) -> Vec<Finding> {
 
 #[test]
 fn every_setting_has_its_law() {
-    let all: Vec<(&str, Finding)> = SETTINGS
+    let all: Vec<(&str, Finding)> = DRAW_SETTINGS
         .iter()
         .flat_map(|setting| findings(setting, Isa::best()).into_iter().map(|finding| (setting.name, finding)))
         .collect();
@@ -35,7 +35,7 @@ fn p_values_are_as_uniform_as_they_claim() {
     // About 240 p-values, nearly independent: under the claim the count below 0.05 is binomial with mean 12 and standard
     // deviation 3.4. Outside 0 … 38 (7.7 deviations) with chance below 1e-9; tests that never fire show here too.
     let p_values: Vec<f64> =
-        SETTINGS.iter().flat_map(|setting| findings(setting, Isa::best())).map(|finding| finding.p).collect();
+        DRAW_SETTINGS.iter().flat_map(|setting| findings(setting, Isa::best())).map(|finding| finding.p).collect();
 
     let small = p_values.iter().filter(|p| **p < 0.05).count();
     let large = p_values.iter().filter(|p| **p > 0.95).count();

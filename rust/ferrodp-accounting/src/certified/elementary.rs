@@ -7,10 +7,10 @@ use super::real::Real;
 use crate::types::Rounding::{Down, Up};
 
 /// Limbs of the constants, two more than any number that is computed with.
-const CONSTANT: usize = 10;
+const CONSTANT_LIMBS: usize = 10;
 
 /// Exponents whose exponentials are computed; e^x is bounded by its value there beyond.
-const FARTHEST: i64 = 1 << 50;
+const MAX_EXPONENT: i64 = 1 << 50;
 
 /// Returns Σ_{k ≥ 0} t^{2k+1}/(2k+1) = artanh t for 0 ≤ t < 1/2: the terms fall by t² < 1/4, so that those that are left out are less
 /// than the last one that is not.
@@ -29,13 +29,13 @@ fn artanh<const N: usize>(t: Interval<N>) -> Interval<N> {
     }
 }
 
-fn ln_2() -> Interval<CONSTANT> {
-    static LN_2: OnceLock<Interval<CONSTANT>> = OnceLock::new();
+fn ln_2() -> Interval<CONSTANT_LIMBS> {
+    static LN_2: OnceLock<Interval<CONSTANT_LIMBS>> = OnceLock::new();
     *LN_2.get_or_init(|| artanh(Interval::integer(1).div_integer(3)).scaled(1))
 }
 
 /// Returns arctan(1/n) for n ≥ 2: its series alternates and its terms fall.
-fn arctan_of_reciprocal(n: u64) -> Interval<CONSTANT> {
+fn arctan_of_reciprocal(n: u64) -> Interval<CONSTANT_LIMBS> {
     let mut power = Interval::integer(1).div_integer(n);
     let (mut sum, mut odd) = (power, 1);
     loop {
@@ -43,7 +43,7 @@ fn arctan_of_reciprocal(n: u64) -> Interval<CONSTANT> {
         odd += 2;
         let term = power.div_integer(odd);
         sum = if odd % 4 == 3 { sum - term } else { sum + term };
-        if term.upper.magnitude() < -64 * CONSTANT as i64 {
+        if term.upper.magnitude() < -64 * CONSTANT_LIMBS as i64 {
             let slack = Interval::new(term.upper.negated(), term.upper);
             return sum + slack;
         }
@@ -60,15 +60,15 @@ impl<const N: usize> Interval<N> {
     /// Returns π, by Machin's 16·arctan(1/5) − 4·arctan(1/239).
     #[must_use]
     pub fn pi() -> Self {
-        static PI: OnceLock<Interval<CONSTANT>> = OnceLock::new();
+        static PI: OnceLock<Interval<CONSTANT_LIMBS>> = OnceLock::new();
         PI.get_or_init(|| arctan_of_reciprocal(5).scaled(4) - arctan_of_reciprocal(239).scaled(2)).converted()
     }
 
     /// Returns √(2π).
     #[must_use]
     pub fn sqrt_two_pi() -> Self {
-        static ROOT: OnceLock<Interval<CONSTANT>> = OnceLock::new();
-        ROOT.get_or_init(|| Interval::<CONSTANT>::pi().scaled(1).sqrt()).converted()
+        static ROOT: OnceLock<Interval<CONSTANT_LIMBS>> = OnceLock::new();
+        ROOT.get_or_init(|| Interval::<CONSTANT_LIMBS>::pi().scaled(1).sqrt()).converted()
     }
 
     /// Returns eˣ for x ≤ 2⁵⁰.
@@ -162,7 +162,7 @@ fn exp_of<const N: usize>(x: Real<N>) -> Interval<N> {
     if x.is_zero() {
         return Interval::integer(1);
     }
-    let farthest = Real::integer(FARTHEST as u64);
+    let farthest = Real::integer(MAX_EXPONENT as u64);
     if x.abs() > farthest {
         assert!(x.is_negative(), "the exponential of a number above 2^50");
         return Interval::new(Real::ZERO, exp_of(farthest.negated()).upper);

@@ -13,7 +13,7 @@ use super::real::Real;
 use crate::types::Rounding::{Down, Up};
 
 /// Terms of the fraction at most.
-const MOST_TERMS: u64 = 100_000;
+const MAX_FRACTION_TERMS: u64 = 100_000;
 
 /// Returns where the fraction takes over: there the difference from the series has lost `x²/2` of the `64·N·ln 2` nats.
 fn nearest<const N: usize>() -> u64 {
@@ -25,7 +25,7 @@ impl<const N: usize> Interval<N> {
     #[must_use]
     pub fn mills(self) -> Self {
         if self.lower >= Real::integer(nearest::<N>()) {
-            return self.mills_by_fraction(MOST_TERMS);
+            return self.mills_by_fraction(MAX_FRACTION_TERMS);
         }
         if !self.lower.is_negative() && self.upper <= Real::integer(2 * nearest::<N>()) {
             return self.mills_by_series(64 * N as i64);
@@ -107,7 +107,7 @@ mod tests {
             assert!(off.upper.max(-off.lower) < 1e-56 * found.upper.float(Up), "{x}: {off:?}");
         }
         for x in [7.0, 8.0, 9.5] {
-            let (a, b) = (I::from(x).mills_by_fraction(MOST_TERMS), I::from(x).mills_by_series(256));
+            let (a, b) = (I::from(x).mills_by_fraction(MAX_FRACTION_TERMS), I::from(x).mills_by_series(256));
             assert!(a.lower <= b.upper && b.lower <= a.upper, "{x}");
         }
     }

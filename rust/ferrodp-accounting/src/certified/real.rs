@@ -5,8 +5,8 @@ use core::cmp::Ordering;
 use crate::types::Rounding;
 
 /// Most limbs of a number; its products have twice as many.
-const MOST: usize = 12;
-const WIDE: usize = 2 * MOST + 2;
+const MAX_LIMBS: usize = 12;
+const PRODUCT_LIMBS: usize = 2 * MAX_LIMBS + 2;
 
 /// A real number `±m·2^e` with a whole number `2^(64N−1) ≤ m < 2^(64N)`, or zero.
 ///
@@ -19,8 +19,8 @@ pub struct Real<const N: usize> {
     limbs: [u64; N],
 }
 
-/// A natural number of up to `WIDE` limbs.
-type Wide = [u64; WIDE];
+/// A natural number of up to `PRODUCT_LIMBS` limbs.
+type Wide = [u64; PRODUCT_LIMBS];
 
 /// Adds `x·2^(64·at)` to `sum`.
 fn add_at(sum: &mut [u64], x: &[u64], at: usize) {
@@ -47,13 +47,13 @@ fn subtract(x: &mut [u64], y: &[u64]) -> bool {
     borrow
 }
 
-/// Returns `x·2^by` in `WIDE` limbs.
+/// Returns `x·2^by` in `PRODUCT_LIMBS` limbs.
 fn shifted(x: &[u64], by: usize) -> Wide {
     let (words, bits) = (by / 64, by % 64);
-    let mut found = [0; WIDE];
+    let mut found = [0; PRODUCT_LIMBS];
     for (i, &digit) in x.iter().enumerate() {
         found[words + i] |= digit << bits;
-        if bits > 0 && words + i + 1 < WIDE {
+        if bits > 0 && words + i + 1 < PRODUCT_LIMBS {
             found[words + i + 1] |= digit >> (64 - bits);
         }
     }
@@ -237,7 +237,7 @@ impl<const N: usize> Real<N> {
             add_at(&mut digits, &small.limbs, 0);
         } else if subtract(&mut digits, &small.limbs) {
             let below = digits;
-            digits = [0; WIDE];
+            digits = [0; PRODUCT_LIMBS];
             subtract(&mut digits, &below);
             negative = small.negative;
         }
@@ -256,7 +256,7 @@ impl<const N: usize> Real<N> {
         if self.is_zero() || other.is_zero() {
             return Self::ZERO;
         }
-        let mut digits = [0; WIDE];
+        let mut digits = [0; PRODUCT_LIMBS];
         for (i, &a) in self.limbs.iter().enumerate() {
             let mut carry = 0;
             for (j, &b) in other.limbs.iter().enumerate() {
@@ -274,7 +274,7 @@ impl<const N: usize> Real<N> {
     /// Returns `x·n`.
     #[must_use]
     pub fn mul_integer(self, n: u64, rounding: Rounding) -> Self {
-        let mut digits = [0; WIDE];
+        let mut digits = [0; PRODUCT_LIMBS];
         let mut carry = 0;
         for (digit, &limb) in digits.iter_mut().zip(&self.limbs) {
             let product = u128::from(limb) * u128::from(n) + u128::from(carry);
@@ -288,7 +288,7 @@ impl<const N: usize> Real<N> {
     /// Returns `x/n` for `n > 0`.
     #[must_use]
     pub fn div_integer(self, n: u64, rounding: Rounding) -> Self {
-        let mut digits = [0; WIDE];
+        let mut digits = [0; PRODUCT_LIMBS];
         digits[1..=N].copy_from_slice(&self.limbs);
         let mut remainder = 0;
         for digit in digits[..=N].iter_mut().rev() {
@@ -313,9 +313,9 @@ impl<const N: usize> Real<N> {
             return self;
         }
         let (divisor, leading) = (other.limbs, other.limbs[N - 1]);
-        let mut rest = [0_u64; MOST + 1];
+        let mut rest = [0_u64; MAX_LIMBS + 1];
         rest[..N].copy_from_slice(&self.limbs);
-        let mut digits = [0_u64; WIDE];
+        let mut digits = [0_u64; PRODUCT_LIMBS];
         for place in (0..=N).rev() {
             if place < N {
                 rest.copy_within(0..N, 1);
@@ -323,7 +323,7 @@ impl<const N: usize> Real<N> {
             }
             let guess = (u128::from(rest[N]) << 64 | u128::from(rest[N - 1])) / u128::from(leading);
             let mut digit = guess.min(u128::from(u64::MAX)) as u64;
-            let mut product = [0_u64; MOST + 1];
+            let mut product = [0_u64; MAX_LIMBS + 1];
             let mut carry = 0;
             for (limb, &d) in product.iter_mut().zip(&divisor) {
                 let sum = u128::from(d) * u128::from(digit) + u128::from(carry);
@@ -354,7 +354,7 @@ impl<const N: usize> Real<N> {
         let odd = self.exponent.rem_euclid(2);
         // m·2^(64N + odd) has at least 128N bits but one, so its root has 64N.
         let radicand = shifted(&self.limbs, 64 * N + odd as usize);
-        let (mut root, mut rest) = ([0_u64; MOST + 2], [0_u64; MOST + 2]);
+        let (mut root, mut rest) = ([0_u64; MAX_LIMBS + 2], [0_u64; MAX_LIMBS + 2]);
         let (root, rest) = (&mut root[..N + 2], &mut rest[..N + 2]);
         for pair in (0..=64 * N).rev() {
             double(rest);

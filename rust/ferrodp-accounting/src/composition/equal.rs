@@ -24,13 +24,13 @@ use crate::memory::room;
 use crate::types::Rounding::{Down, Up};
 
 /// Larger counts would take too long: some 10⁶ terms here, and √k more.
-pub const MOST: u64 = 10_000_000_000;
+pub const MAX_COUNT: u64 = 10_000_000_000;
 /// More than the error of terms below the normal floats; it matters only for ε below 10⁻²⁸⁰.
-const UNDERFLOW: f64 = f64::from_bits(23 << 52); // 2⁻¹⁰⁰⁰
+const SUBNORMAL_ERROR: f64 = f64::from_bits(23 << 52); // 2⁻¹⁰⁰⁰
 /// For larger ε, the terms below the anchor are left to the bound on what is cut off.
-const LARGEST_EPSILON: f64 = 600.0;
+const MAX_ANCHORED_EPSILON: f64 = 600.0;
 /// Standard deviations on either side of the anchor.
-const WIDTH: f64 = 10.0;
+const ANCHOR_DEVIATIONS: f64 = 10.0;
 
 /// Probabilities t_j/t_anchor for consecutive j from `first` on, and bounds on the sums of those on either side.
 pub(crate) struct Window {
@@ -60,15 +60,15 @@ fn geometric(term: f64, ratio: f64) -> f64 {
 ///
 /// The anchor is about the mode or, beyond it, `start`.
 pub(crate) fn window(count: u64, epsilon: f64, start: u64, width: f64) -> Window {
-    let rate = exp(-epsilon.min(LARGEST_EPSILON));
+    let rate = exp(-epsilon.min(MAX_ANCHORED_EPSILON));
     let mode = (((count + 1) as f64 / (1.0 + rate)) as u64).min(count);
     let anchor = start.max(mode);
     let spread = (count as f64 * rate).sqrt() / (1.0 + rate);
     let reach = (width * spread) as u64 + 60;
-    let first = if epsilon > LARGEST_EPSILON { anchor } else { start.max(anchor.saturating_sub(reach)) };
+    let first = if epsilon > MAX_ANCHORED_EPSILON { anchor } else { start.max(anchor.saturating_sub(reach)) };
     let last = count.min(anchor + reach);
     let e_down = (-I::from(epsilon)).exp().floats().upper;
-    let e_up = I::from(epsilon.min(LARGEST_EPSILON)).exp().floats().upper;
+    let e_up = I::from(epsilon.min(MAX_ANCHORED_EPSILON)).exp().floats().upper;
     let (k, mut ratios, mut ratio) = (count as f64, room((last - first + 1) as usize), 1.0);
     for j in (first + 1..=anchor).rev() {
         ratio *= j as f64 / (k + 1.0 - j as f64) * e_down;
@@ -130,7 +130,7 @@ pub(crate) fn rising_sum(values: &[f64], first: f64, step: I) -> f64 {
     sum
 }
 
-/// Returns δ(total) of `count` ≤ [`MOST`] randomized responses on ±epsilon, for epsilon > 0, total ≥ 0.
+/// Returns δ(total) of `count` ≤ [`MAX_COUNT`] randomized responses on ±epsilon, for epsilon > 0, total ≥ 0.
 pub(crate) fn delta(count: u64, epsilon: f64, total: f64) -> I {
     delta_with(count, epsilon, total, slack)
 }
@@ -141,7 +141,7 @@ pub fn delta_with(count: u64, epsilon: f64, total: f64, slack: fn(usize) -> f64)
     if start > count {
         return I::integer(0);
     }
-    let terms = window(count, epsilon, start, WIDTH);
+    let terms = window(count, epsilon, start, ANCHOR_DEVIATIONS);
     let gap = I::from(total) - I::from(loss(count, epsilon, terms.first));
     let complement = gap.not_above_zero().one_minus_exp();
     let first = complement.floats().upper;
@@ -150,8 +150,8 @@ pub fn delta_with(count: u64, epsilon: f64, total: f64, slack: fn(usize) -> f64)
     let error = slack(size);
     let cut = (terms.below * first + terms.above) * (1.0 + error);
     let width = (complement.upper.sub(complement.lower, Up).float(Up) + 4.0 * UNIT * first) * size as f64;
-    let upper = sum * (1.0 + error) + cut + UNDERFLOW * size as f64;
-    let lower = (sum * (1.0 - error) - width - UNDERFLOW * size as f64).max(0.0);
+    let upper = sum * (1.0 + error) + cut + SUBNORMAL_ERROR * size as f64;
+    let lower = (sum * (1.0 - error) - width - SUBNORMAL_ERROR * size as f64).max(0.0);
     terms.scale(count, epsilon) * between(lower, upper)
 }
 
@@ -162,7 +162,7 @@ fn between(lower: f64, upper: f64) -> I {
     I::new(Real::new(lower), most)
 }
 
-/// Returns P[J ≥ start] = Σ_{j ≥ start} t_j, for `count` ≤ [`MOST`] and ε ≥ 0.
+/// Returns P[J ≥ start] = Σ_{j ≥ start} t_j, for `count` ≤ [`MAX_COUNT`] and ε ≥ 0.
 pub(crate) fn tail(count: u64, epsilon: f64, start: u64) -> I {
     if start == 0 {
         return I::integer(1);
@@ -170,13 +170,13 @@ pub(crate) fn tail(count: u64, epsilon: f64, start: u64) -> I {
     if start > count {
         return I::integer(0);
     }
-    let terms = window(count, epsilon, start, WIDTH);
+    let terms = window(count, epsilon, start, ANCHOR_DEVIATIONS);
     let (value, error) = (terms.ratios.iter().sum::<f64>(), slack(terms.ratios.len()));
     let upper = (value + terms.below + terms.above) * (1.0 + error);
     (terms.scale(count, epsilon) * between(value * (1.0 - error), upper)).clamped()
 }
 
-/// Returns an upper bound on P[Binomial(samples, p) ≤ seen], for 0 < p ≤ 1 and `samples` ≤ [`MOST`].
+/// Returns an upper bound on P[Binomial(samples, p) ≤ seen], for 0 < p ≤ 1 and `samples` ≤ [`MAX_COUNT`].
 ///
 /// Failures have probability 1 − p = e^ε/(1 + e^ε) for p ≤ 1/2; the float ε is rounded so that p only falls.
 #[must_use]
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(2, first_above(3, 1.0, 1.0_f64.next_down()));
         assert_eq!(4, first_above(3, 1.0, 3.0));
         assert_eq!(3, first_above(3, 0.1, 0.3)); // 3·0.1 as a real is above the float 0.3
-        assert_eq!(MOST + 1, first_above(MOST, 1e-300, 1.0));
+        assert_eq!(MAX_COUNT + 1, first_above(MAX_COUNT, 1e-300, 1.0));
     }
 
     #[test]

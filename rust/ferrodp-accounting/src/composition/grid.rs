@@ -24,9 +24,9 @@ use crate::types::Rounding::{Down, Up};
 const WIDEST_STEP: f64 = 1.0 / 16.0;
 /// Bits of the step below, so that its multiples are floats.
 const FEW_BITS: u32 = 26;
-const MOST_NODES: f64 = 262_144.0;
+const MAX_GRID_NODES: f64 = 262_144.0;
 /// Multiplications spent on one grid; it is coarsened to stay below.
-const WORK: f64 = 1e9;
+const MAX_GRID_PRODUCTS: f64 = 1e9;
 
 /// An ε and how many mechanisms have it.
 pub type Group = (f64, u64);
@@ -150,7 +150,7 @@ fn common_step(groups: &[Group], window: f64) -> Option<f64> {
             .iter()
             .all(|&(epsilon, _)| (epsilon / step - (epsilon / step).round_ties_even()).abs() < 1e-12 * (epsilon / step))
     };
-    let steps = (1..=100).map(|parts| least / f64::from(parts)).take_while(|step| window / step <= MOST_NODES);
+    let steps = (1..=100).map(|parts| least / f64::from(parts)).take_while(|step| window / step <= MAX_GRID_NODES);
     steps.into_iter().find(|&step| step < WIDEST_STEP && fits(step))
 }
 
@@ -162,7 +162,7 @@ fn coarsened(groups: &[Group], window: f64, width: f64, mut step: f64) -> f64 {
             let dense = (2.0 * width * (count as f64).sqrt() * epsilon / step).min(nodes) + 4.0;
             dense.min(2.0 * count as f64 + 2.0)
         };
-        if nodes * groups.iter().map(terms).sum::<f64>() <= WORK {
+        if nodes * groups.iter().map(terms).sum::<f64>() <= MAX_GRID_PRODUCTS {
             return step;
         }
         step *= 2.0;

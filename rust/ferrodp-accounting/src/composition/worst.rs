@@ -11,7 +11,7 @@ use crate::types::Rounding::{Down, Up};
 use crate::zcdp;
 
 /// The probability that a grid of different ε leaves out; for a smaller δ the bounds are those without a grid.
-const CUT_MASS: f64 = 1e-80;
+const CUT_TAIL_MASS: f64 = 1e-80;
 /// Σε·max ε between which grids are tried.
 const GRID_SIZES: core::ops::Range<f64> = 1e-100..1e8;
 /// Relative width to which ε is found.
@@ -45,7 +45,7 @@ impl Worst {
             return I::integer(0);
         }
         if let &[(epsilon, count)] = self.groups.as_slice()
-            && count <= equal::MOST
+            && count <= equal::MAX_COUNT
         {
             return equal::delta(count, epsilon, total);
         }
@@ -63,8 +63,8 @@ impl Worst {
         let made = self.grids.get_or_init(|| {
             let largest = self.groups.last().map_or(0.0, |group| group.0);
             let fits = GRID_SIZES.contains(&(self.sum.floats().upper * largest));
-            let counted = self.groups.iter().all(|group| group.1 <= equal::MOST);
-            (fits && counted).then(|| grid::enclosing(&self.groups, CUT_MASS))
+            let counted = self.groups.iter().all(|group| group.1 <= equal::MAX_COUNT);
+            (fits && counted).then(|| grid::enclosing(&self.groups, CUT_TAIL_MASS))
         });
         made.as_ref()
     }
@@ -88,7 +88,7 @@ impl Worst {
     fn part_of_it(&self, total: f64) -> Real<4> {
         let size = |group: &Group| group.0 * (group.1 as f64).sqrt();
         let most = self.groups.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
-        most.map_or(Real::ZERO, |&(epsilon, count)| equal::delta(count.min(equal::MOST), epsilon, total).lower)
+        most.map_or(Real::ZERO, |&(epsilon, count)| equal::delta(count.min(equal::MAX_COUNT), epsilon, total).lower)
     }
 
     /// Returns bounds on δ(total) if besides a −ln Π(1 − δᵢ) of `failure` is lost, and whether δ₀ is 0.

@@ -2,7 +2,7 @@
 
 use super::composition::Composition;
 use super::invert::{invert, invert_above_zero};
-use super::line::many_epsilons::Turned;
+use super::line::many_epsilons::Rotated;
 use super::line::{Line, LogDelta, Plan, log_chernoff, log_mgf_upper, rounded_contour};
 use super::moments::path::round_to_bits;
 use super::removal_tail::{self, Cut, Floors};
@@ -46,18 +46,18 @@ impl Certified {
     }
 }
 
-/// Slack terms are made smaller than `e^{−SPARE}` of δ where that is possible.
-const SPARE: f64 = 30.0;
+/// Slack terms are made smaller than `e^{−SLACK_NATS}` of δ where that is possible.
+const SLACK_NATS: f64 = 30.0;
 
 /// Steps in which the remainder of a cut is allowed to grow, as a logarithm, and how many lines one answer may cost.
-const FEWER: f64 = 4.0;
+const REMAINDER_STEP_NATS: f64 = 4.0;
 const MOST_LINES: usize = 6;
 
 /// How much larger than at the saddle the integrand may be, as a logarithm, for a better spacing.
-const LOST: f64 = 6.0;
+const MAX_SADDLE_LOSS_NATS: f64 = 6.0;
 
 /// The most nodes a line may have.
-const MAX_NODES: usize = 1 << 13;
+const MAX_LINE_NODES: usize = 1 << 13;
 
 /// A composition in one direction, with its tail cut off where that helps.
 struct Problem {
@@ -83,10 +83,10 @@ impl Problem {
         if direction == Direction::Add || composition.sampled.is_empty() {
             return (uncut, false);
         }
-        let cut = Cut::new(composition, None, place.epsilon, place.log_delta, removal_tail::SPARE);
-        let with = Curve::new(&cut.composition, direction).cumulants(FARTHER * place.c).value;
-        let without = curve.cumulants(FARTHER * place.c).value;
-        (uncut, without - with > HEAVY)
+        let cut = Cut::new(composition, None, place.epsilon, place.log_delta, removal_tail::REMAINDER_NATS);
+        let with = Curve::new(&cut.composition, direction).cumulants(TAIL_TEST_SADDLES * place.c).value;
+        let without = curve.cumulants(TAIL_TEST_SADDLES * place.c).value;
+        (uncut, without - with > MIN_TAIL_CHANGE_NATS)
     }
 
     fn contour(&self) -> &Composition {
@@ -95,7 +95,7 @@ impl Problem {
 
     /// Returns a line suited to values near `place`: with as few nodes as aliasing allows.
     ///
-    /// Aliasing wants `2πc/h ≥ SPARE − ln δ` from below, and from above `2π(c' − c)/h ≥ SPARE + ln(Chernoff bound at c') − ln δ`, with some c' where K has not
+    /// Aliasing wants `2πc/h ≥ SLACK_NATS − ln δ` from below, and from above `2π(c' − c)/h ≥ SLACK_NATS + ln(Chernoff bound at c') − ln δ`, with some c' where K has not
     /// yet exploded. Where it explodes right after the saddle, a line to the left of it is the better one. `curve` is that of
     /// [`Problem::contour`].
     fn line(&self, place: &Place, curve: &mut Curve) -> Line {
@@ -108,11 +108,11 @@ impl Problem {
         let best = needs[4].2;
         let mut choice = (f64::INFINITY, needs[4], needs[7].0);
         for (index, &from) in needs.iter().enumerate().take(5) {
-            if from.2 > best + LOST {
+            if from.2 > best + MAX_SADDLE_LOSS_NATS {
                 continue;
             }
             for &(rival, _, need) in &needs[index + 1..] {
-                let period = ((SPARE - place.log_delta) / from.0).max((SPARE + need) / (rival - from.0));
+                let period = ((SLACK_NATS - place.log_delta) / from.0).max((SLACK_NATS + need) / (rival - from.0));
                 if period < choice.0 * if from.0 < place.c * 0.99 { 0.9 } else { 1.0 } {
                     choice = (period, from, rival);
                 }
@@ -121,8 +121,8 @@ impl Problem {
         let (period, (c, log_mgf, _), rival) = choice;
         let rivals = vec![(rival, log_mgf_upper(self.contour(), self.direction, rival))];
         let step = round_to_bits(2.0 * PI / period, 20);
-        let log_tolerance = place.log_delta - (log_mgf - place.epsilon * c) - SPARE;
-        let plan = Plan { c, step, log_tolerance, max_nodes: MAX_NODES };
+        let log_tolerance = place.log_delta - (log_mgf - place.epsilon * c) - SLACK_NATS;
+        let plan = Plan { c, step, log_tolerance, max_nodes: MAX_LINE_NODES };
         Line::new(self.contour(), self.direction, &plan, rivals)
     }
 
@@ -158,10 +158,10 @@ impl Problem {
     /// Cuts the tail for δ(ε) and returns the bounds on its logarithm; `place` is a first idea of it.
     fn with_cut(&mut self, composition: &Composition, epsilon: f64, mut place: Place) -> Certified {
         let floors = Floors::new(composition);
-        let (mut best, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, removal_tail::SPARE);
-        let mut spare = removal_tail::SPARE;
+        let (mut best, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, removal_tail::REMAINDER_NATS);
+        let mut spare = removal_tail::REMAINDER_NATS;
         while best.loses_digits(best.upper - best.lower) && spare > removal_tail::LEAST_SPARE {
-            spare -= FEWER;
+            spare -= REMAINDER_STEP_NATS;
             let (found, _) = self.with_cut_of(composition, &floors, epsilon, &mut place, spare);
             if found.upper - found.lower >= best.upper - best.lower {
                 break;
@@ -225,7 +225,7 @@ impl Problem {
 pub(super) struct Shared {
     problem: Problem,
     line: Line,
-    turned: [Turned; 2],
+    rotated: [Rotated; 2],
 }
 
 impl Shared {
@@ -236,16 +236,16 @@ impl Shared {
         let (mut problem, heavy) = Problem::new(composition, &mut curve, direction, &place);
         let line = if heavy {
             let floors = Floors::new(composition);
-            problem.with_cut_of(composition, &floors, epsilon, &mut place, removal_tail::SPARE).1
+            problem.with_cut_of(composition, &floors, epsilon, &mut place, removal_tail::REMAINDER_NATS).1
         } else {
             problem.line(&place, &mut curve)
         };
-        let turned = line.turned();
-        Self { problem, line, turned }
+        let rotated = line.rotated();
+        Self { problem, line, rotated }
     }
 
     fn bounds(&self, epsilon: f64) -> LogDelta {
-        self.problem.with_remainder(self.line.log_delta_of(&self.turned, epsilon), epsilon)
+        self.problem.with_remainder(self.line.log_delta_of(&self.rotated, epsilon), epsilon)
     }
 
     /// Returns bounds on ln δ(ε).
@@ -264,11 +264,11 @@ impl Shared {
 }
 
 /// By how much K may change at so many times the saddle when the tail is cut, before the cut is worth its price.
-const HEAVY: f64 = 0.5;
-const FARTHER: f64 = 1.5;
+const MIN_TAIL_CHANGE_NATS: f64 = 0.5;
+const TAIL_TEST_SADDLES: f64 = 1.5;
 
 /// Width of an interval, relative for ε and absolute for ln δ, for which no better line is sought.
-const ENOUGH: f64 = 1e-8;
+const NARROW_WIDTH: f64 = 1e-8;
 
 /// Returns the place of δ(ε) on the contour that `curve` belongs to.
 fn place_of_epsilon(curve: &mut Curve, epsilon: f64) -> Place {
@@ -316,7 +316,7 @@ pub(super) fn log_delta_by_contour(composition: &Composition, direction: Directi
     }
     let line = problem.line(&place, &mut curve);
     let best = problem.certified(&line, problem.log_delta(&line, epsilon));
-    if !problem.can_be_cut() || best.upper - best.lower <= ENOUGH {
+    if !problem.can_be_cut() || best.upper - best.lower <= NARROW_WIDTH {
         return best;
     }
     // A saddle held back by the tail shows in the digits that are lost.
@@ -373,7 +373,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
     if !heavy {
         best = problem.invert(&problem.line(&place, &mut curve), place.epsilon, ceiling, log_delta);
         // A saddle held back by the tail shows in the digits that are lost.
-        if !problem.can_be_cut() || best.upper - best.lower <= ENOUGH * best.upper {
+        if !problem.can_be_cut() || best.upper - best.lower <= NARROW_WIDTH * best.upper {
             return best;
         }
         place.epsilon = best.upper.min(place.epsilon);
@@ -384,7 +384,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
     // Where the Chernoff bound has led below ε, as what the cut leaves changes with it, it is not followed again.
     let mut floor = 0.0;
     let mut lines = 0;
-    let mut spare = removal_tail::SPARE;
+    let mut spare = removal_tail::REMAINDER_NATS;
     let floors = Floors::new(composition);
     for _ in 0..60 {
         let cut = Cut::new(composition, Some(&floors), at, log_delta, spare);
@@ -408,7 +408,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
         let found = problem.invert(&line, place.epsilon, 1.05 * at + 0.5 / line.c, log_delta);
         best = Certified { lower: found.lower.max(best.lower), upper: found.upper.min(best.upper), ..found };
         lines += 1;
-        if lines == MOST_LINES || best.upper.is_finite() && best.upper - best.lower <= ENOUGH * best.upper {
+        if lines == MOST_LINES || best.upper.is_finite() && best.upper - best.lower <= NARROW_WIDTH * best.upper {
             break;
         }
         if found.upper == f64::INFINITY {
@@ -417,7 +417,7 @@ pub fn epsilon_bounds(composition: &Composition, direction: Direction, log_delta
         } else if found.upper < 0.97 * at {
             at = found.upper;
         } else if found.loses_digits((best.upper - best.lower) / best.upper) && spare > removal_tail::LEAST_SPARE {
-            spare -= FEWER;
+            spare -= REMAINDER_STEP_NATS;
         } else {
             break;
         }

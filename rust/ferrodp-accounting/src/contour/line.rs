@@ -15,7 +15,7 @@ use crate::types::Direction;
 use core::f64::consts::PI;
 use envelope::envelope;
 use ferrodp_core::Isa;
-use many_epsilons::{Node, Sum, Turned};
+use many_epsilons::{Node, Rotated, Sum};
 use smoothing::{Smoothing, Transform};
 
 /// `K(c + iτⱼ)` at `τⱼ = jh`, for one direction, one `c` and one `h`.
@@ -82,7 +82,7 @@ impl LogDelta {
 pub(super) struct Plan {
     pub(super) c: f64,
     pub(super) step: f64,
-    /// `ln` of the truncation error that is asked for, relative to `e^{K(c) − εc}`.
+    /// `ln` of the truncation error that is wanted, relative to `e^{K(c) − εc}`.
     pub(super) log_tolerance: f64,
     pub(super) max_nodes: usize,
 }
@@ -131,7 +131,7 @@ impl Line {
         let Nodes { events, log_mgf, error: log_mgf_error } = nodes(composition, direction, c, digits);
         let block = if plan.max_nodes > 2048 { 64 } else { 16 };
         let width: usize = events.iter().map(|event| event.weights[0].len()).sum();
-        let max_nodes = plan.max_nodes.min((WORK / width.max(1)).max(LEAST_NODES));
+        let max_nodes = plan.max_nodes.min((MAX_LINE_PRODUCTS / width.max(1)).max(LEAST_NODES));
         let sweeps: Vec<_> = gathered(events.iter().map(|event| Sweep::new(event, step, block)));
         // Halved: the others are counted twice.
         let at_zero = 0.5 / (c * (1.0 + c));
@@ -175,7 +175,7 @@ impl Line {
                     return line;
                 }
                 if line.values.len() >= max_nodes {
-                    line.smooth(plan.log_tolerance + COARSER);
+                    line.smooth(plan.log_tolerance + SMOOTHED_TRUNCATION_NATS);
                     return line;
                 }
             }
@@ -228,21 +228,21 @@ impl Line {
     }
 
     /// Returns the same at little cost for each ε, if rounding errors allow that.
-    pub(super) fn turned(&self) -> [Turned; 2] {
-        let turned = |values: &[Value]| Turned::new(self.c, self.step, values.iter().map(|value| value.node()));
+    pub(super) fn rotated(&self) -> [Rotated; 2] {
+        let rotated = |values: &[Value]| Rotated::new(self.c, self.step, values.iter().map(|value| value.node()));
         match &self.smoothed {
             None => {
-                let same = turned(&self.values);
+                let same = rotated(&self.values);
                 [same.clone(), same]
             }
-            Some(smoothed) => [turned(&smoothed.above), turned(&smoothed.below)],
+            Some(smoothed) => [rotated(&smoothed.above), rotated(&smoothed.below)],
         }
     }
 
     /// Returns certified bounds on ln δ(ε) from the values that were made ready.
-    pub(super) fn log_delta_of(&self, turned: &[Turned; 2], epsilon: f64) -> LogDelta {
-        let above = turned[0].sum(epsilon);
-        let below = if self.smoothed.is_some() { turned[1].sum(epsilon) } else { above };
+    pub(super) fn log_delta_of(&self, rotated: &[Rotated; 2], epsilon: f64) -> LogDelta {
+        let above = rotated[0].sum(epsilon);
+        let below = if self.smoothed.is_some() { rotated[1].sum(epsilon) } else { above };
         self.bounds(epsilon, [above, below])
     }
 
@@ -348,11 +348,11 @@ impl Value {
 }
 
 /// Nodes of the contour times nodes of the moments that a line may cost, and how many of the former there may be in any case.
-const WORK: usize = 1 << 25;
+const MAX_LINE_PRODUCTS: usize = 1 << 25;
 const LEAST_NODES: usize = 128;
 
 /// With smoothing, truncation may cost so much more, in ln δ.
-const COARSER: f64 = 18.0;
+const SMOOTHED_TRUNCATION_NATS: f64 = 18.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Accumulated {

@@ -3,7 +3,7 @@
 //! A line's bounds hold at every ε, and are tight near the one it was laid for. Points are taken in the order of rising ε;
 //! while the bounds that a line gives are narrow, they are the answer, and where they are not, another line is laid a little
 //! ahead. A point for which that does not help is answered by itself, so that no answer is worse than a single one by more
-//! than [`NARROW`] or twice its width.
+//! than [`NARROW_LOG_WIDTH`] or twice its width.
 
 use super::answer::{Certified, Shared};
 use super::composition::Composition;
@@ -16,14 +16,14 @@ use crate::memory::{gathered, room};
 use crate::types::Direction;
 
 /// Width of ln δ that is always narrow enough; and one that is, if a line of its own gives half of it.
-const NARROW: f64 = 1e-6;
+const NARROW_LOG_WIDTH: f64 = 1e-6;
 const NARROW_AS_ALONE: f64 = 1e-4;
 
 /// Where the next line is laid, in parts of how far the last one reached.
-const AHEAD: f64 = 0.8;
+const NEXT_LINE_SHARE: f64 = 0.8;
 
 /// Nodes that one direction may cost. What is left then is said to be unknown.
-const MOST_NODES: usize = 40_000;
+const MAX_CURVE_NODES: usize = 40_000;
 
 /// Points that are answered by themselves, at most and less one in two, before lines are tried again.
 const LONGEST_PAUSE: u32 = 16;
@@ -137,7 +137,7 @@ impl<'a> Walk<'a> {
     }
 
     fn answer(&mut self, point: f64) -> Certified {
-        if self.spent > MOST_NODES {
+        if self.spent > MAX_CURVE_NODES {
             let (lower, upper) = match self.quantity {
                 Quantity::Epsilon => (0.0, f64::INFINITY),
                 Quantity::Delta => (0.0, 1.0),
@@ -170,12 +170,12 @@ impl<'a> Walk<'a> {
             return Some(found);
         }
         let reach = self.line.as_ref().map_or(0.0, |(_, at, _)| (near - at).max(0.0));
-        for ahead in [AHEAD * reach, 0.0] {
+        for ahead in [NEXT_LINE_SHARE * reach, 0.0] {
             let at = near + ahead;
             let line = Shared::near(self.composition, self.direction, at);
             let here = line.log_delta(at);
             self.spent += here.num_nodes;
-            let enough = (2.0 * (here.upper - here.lower)).clamp(NARROW, NARROW_AS_ALONE);
+            let enough = (2.0 * (here.upper - here.lower)).clamp(NARROW_LOG_WIDTH, NARROW_AS_ALONE);
             self.line = Some((line, at, enough));
             if let Some(found) = self.read(near, point) {
                 self.pause = (0, 0);

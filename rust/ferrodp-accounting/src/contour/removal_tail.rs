@@ -42,7 +42,7 @@ pub(super) struct Cut {
     error: f64,
     /// `t`, if some B lies where losses are large enough.
     exponent: Option<f64>,
-    /// `(t, ln of the bound on U without its factor e^{ε(1 + t)})`, once it was asked for.
+    /// `(t, ln of the bound on U without its factor e^{ε(1 + t)})`, once it was computed.
     chernoff: Option<(f64, f64)>,
 }
 
@@ -66,7 +66,7 @@ impl Floors {
 }
 
 /// How small U is to be, relative to δ: e to minus this power; and least where more digits are lost than gained by that.
-pub(super) const SPARE: f64 = 23.0;
+pub(super) const REMAINDER_NATS: f64 = 23.0;
 pub(super) const LEAST_SPARE: f64 = 9.0;
 
 impl Cut {

@@ -11,7 +11,7 @@ use crate::types::Direction;
 use ferrodp_core::Isa;
 
 /// The contour stays in this range: within it, `1 + c` is exact for `c` of 20 bits.
-const RANGE: (f64, f64) = (1e-9, 1e12);
+const SADDLE_RANGE: (f64, f64) = (1e-9, 1e12);
 
 /// K and its first two derivatives at a real point, to some 6 digits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +91,7 @@ impl Curve<'_> {
     /// Where a tail takes over, functions grow so steeply that Newton's steps creep: on the same side again and again, steps double.
     fn root(&mut self, function: impl Fn(f64, &Cumulants) -> (f64, f64)) -> (f64, Cumulants) {
         const ENOUGH: f64 = 0.01;
-        let (mut low, mut high) = (ln(RANGE.0), ln(RANGE.1));
+        let (mut low, mut high) = (ln(SADDLE_RANGE.0), ln(SADDLE_RANGE.1));
         let mut at = 1.0_f64;
         let mut best = (exp(at), Cumulants::default());
         let (mut least, mut previous) = (0.5 * ENOUGH, 0.0);
@@ -142,14 +142,14 @@ struct Grid {
 }
 
 /// The most nodes that are summed without asking which of them matter.
-const MOST: i64 = 300;
+const MAX_UNSORTED_NODES: i64 = 300;
 
 /// By how much more the nodes reach than they have to, so that the next power finds them there.
-const AHEAD: i64 = 6;
+const SPARE_NODES: i64 = 6;
 
 impl Grid {
     fn new(event: &Sampled, sign: f64) -> Self {
-        let path = Rule::coarse(event, sign, DIGITS).path(event, 0.0);
+        let path = Rule::coarse(event, sign, QUADRATURE_NATS).path(event, 0.0);
         Self { path, first: 0, last: -1, axis: Axis::default() }
     }
 
@@ -166,7 +166,7 @@ impl Grid {
             Shape::Straight(_) => (-((left / step) as i64) - 1, (right / step) as i64 + 1),
             Shape::Bent { end, scale, .. } => (-((45.0 / step) as i64), ((end + left) / (scale * step)) as i64 + 1),
         };
-        if last - first > MOST {
+        if last - first > MAX_UNSORTED_NODES {
             return None;
         }
         self.extend(event, first, last);
@@ -189,8 +189,8 @@ impl Grid {
         if self.first > self.last {
             (self.first, self.last) = (first, first - 1);
         }
-        let from = if first < self.first { first - AHEAD } else { self.first };
-        let to = if last > self.last { last + AHEAD } else { self.last };
+        let from = if first < self.first { first - SPARE_NODES } else { self.first };
+        let to = if last > self.last { last + SPARE_NODES } else { self.last };
         let missing = (from..self.first).chain(self.last + 1..=to);
         let count = (to - from) - (self.last - self.first);
         let path = &self.path;
@@ -201,11 +201,11 @@ impl Grid {
 }
 
 /// Quadrature errors are e to minus this.
-const DIGITS: f64 = 30.0;
+const QUADRATURE_NATS: f64 = 30.0;
 
 fn of_event(event: &Sampled, power: f64) -> Cumulants {
-    let path = Rule::coarse(event, power, DIGITS).path(event, 0.0);
-    let support = Support::find(event, power, &path, DIGITS);
+    let path = Rule::coarse(event, power, QUADRATURE_NATS).path(event, 0.0);
+    let support = Support::find(event, power, &path, QUADRATURE_NATS);
     let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
     for index in support.ranges.iter().flat_map(Clone::clone) {
         let point = path.point(event, index);

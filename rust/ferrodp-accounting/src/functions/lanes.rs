@@ -5,4 +5,4 @@
 
 mod exponential;
 
-pub use exponential::{CENTERED_ERROR, EXPONENTIAL_ERROR, FLOOR, Split, centered_exponential};
+pub use exponential::{CENTERED_ERROR, EXPONENTIAL_ERROR, MIN_ARGUMENT, Split, centered_exponential};

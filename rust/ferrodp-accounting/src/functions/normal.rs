@@ -1,11 +1,11 @@
 //! Masses of the standard normal law with a bound on their *relative* error, however small they are.
 //!
-//! Every function takes a factor `e^c` into the exponent of the density, so that a mass of `10⁻⁵⁰⁰` can be asked for
+//! Every function takes a factor `e^c` into the exponent of the density, so that a mass of `10⁻⁵⁰⁰` can be had
 //! beside a factor of `10⁵⁰⁰`. Arguments are [`Twofold`], as a tail multiplies the error of its argument by its argument.
 //!
 //! # Numerics
 //!
-//! In units of `u = 2⁻⁵³`, with 8 for each of `exp`, `erf`, `erfc` ([`super::RELATIVE_ERROR`]), where results are normal
+//! In units of `u = 2⁻⁵³`, with 8 for each of `exp`, `erf`, `erfc` ([`super::MASS_ERROR`]), where results are normal
 //! numbers; second-order terms are covered by rounding each sum up:
 //!
 //! - `density`: `exp` 8, its correction `1 + low` 1, the constant and product 2: 11; allowed 12.
@@ -20,12 +20,12 @@
 //!   `36(1 + ρ)/(1 − ρ) + 1 < 119`.
 //! - intervals across 0: a sum of two positive `erf`, 8 and 3 for the argument and 1 each, times `e^c`, 9: 21.
 //!
-//! All of it is below [`RELATIVE_ERROR`].
+//! All of it is below [`MASS_ERROR`].
 
 use super::{UNIT, erf, erfc, exp, twofold::Twofold};
 
 /// Bound on the relative error of every mass and tail of this module, where it is a normal number.
-pub const RELATIVE_ERROR: f64 = 128.0 * UNIT;
+pub const MASS_ERROR: f64 = 128.0 * UNIT;
 
 const INVERSE_ROOT_TWO_PI: f64 = 0.398_942_280_401_432_7;
 const ROOT_HALF: f64 = core::f64::consts::FRAC_1_SQRT_2;
@@ -94,11 +94,11 @@ pub fn between(a: Twofold, b: Twofold, c: f64) -> f64 {
 ///
 /// `gₙ = Heₙ(m)sⁿ/n!` obeys `gₙ₊₁ = (ms·gₙ − s²·gₙ₋₁)/(n + 1)`, so that two neighbors below `2⁻⁶³` bound all that follow.
 fn mean_ratio(m: f64, s: f64) -> f64 {
-    const NEGLIGIBLE: f64 = 1.0 / (1_u64 << 63) as f64;
+    const OMITTED_TAIL: f64 = 1.0 / (1_u64 << 63) as f64;
     let (ms, square) = (m * s, s * s);
     let (mut before, mut last, mut sum) = (1.0_f64, ms, 1.0);
     let mut n = 1.0;
-    while n < 40.0 && before.abs() + last.abs() > NEGLIGIBLE {
+    while n < 40.0 && before.abs() + last.abs() > OMITTED_TAIL {
         let even = (ms * last - square * before) / (n + 1.0);
         let odd = (ms * even - square * last) / (n + 2.0);
         sum += even / (n + 2.0);
@@ -118,7 +118,7 @@ mod tests {
         for [a, b, c] in points.map(|each| each.map(Twofold::from)) {
             let (whole, parts) = (between(a, c, 0.0), between(a, b, 0.0) + between(b, c, 0.0));
 
-            assert!((whole - parts).abs() <= 2.0 * RELATIVE_ERROR * whole, "{a:?} {b:?} {c:?}");
+            assert!((whole - parts).abs() <= 2.0 * MASS_ERROR * whole, "{a:?} {b:?} {c:?}");
         }
     }
 

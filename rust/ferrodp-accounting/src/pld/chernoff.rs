@@ -12,10 +12,10 @@ use crate::pld::pair::LossPair;
 use crate::pld::types::infinite;
 
 /// Nodes per factor 2 of the distance from the center, and how many factors of 2.
-const PER_OCTAVE: i32 = 16;
-const OCTAVES: i32 = 44;
+const NODES_PER_OCTAVE: i32 = 16;
+const NODE_OCTAVES: i32 = 44;
 /// Nodes at equal distances, besides.
-const EQUAL: u32 = 2000;
+const EQUIDISTANT_NODES: u32 = 2000;
 
 /// The upper law of a step: losses from the center and their masses, that of the center left to the rest.
 struct UpperLaw {
@@ -32,11 +32,13 @@ impl UpperLaw {
         let middle = center(pair);
         let largest = (middle - bottom).max(top - middle);
         let mut edges = vec![bottom, middle, top];
-        for j in -OCTAVES * PER_OCTAVE..=0 {
-            let distance = largest * libm::exp2(f64::from(j) / f64::from(PER_OCTAVE));
+        for j in -NODE_OCTAVES * NODES_PER_OCTAVE..=0 {
+            let distance = largest * libm::exp2(f64::from(j) / f64::from(NODES_PER_OCTAVE));
             edges.extend([middle - distance, middle + distance]);
         }
-        edges.extend((1..EQUAL).map(|i| bottom + (top - bottom) * (f64::from(i) / f64::from(EQUAL))));
+        edges.extend(
+            (1..EQUIDISTANT_NODES).map(|i| bottom + (top - bottom) * (f64::from(i) / f64::from(EQUIDISTANT_NODES))),
+        );
         edges.retain(|&x| x >= bottom && x <= top);
         edges.sort_by(f64::total_cmp);
         edges.dedup();
@@ -133,11 +135,11 @@ impl Moments {
 
     /// Returns the smallest value found over t; each is a bound.
     fn smallest(&self, bound: impl Fn(f64) -> f64) -> f64 {
-        const STEPS: i32 = 48;
+        const SEARCH_STEPS: i32 = 48;
         let largest = 600.0 / self.reach;
         let at = |x: f64| largest * libm::exp2(-x);
         let mut best = (f64::INFINITY, 0.0);
-        for i in 0..STEPS {
+        for i in 0..SEARCH_STEPS {
             let x = 1.5 * f64::from(i);
             let value = bound(at(x));
             if value < best.0 {

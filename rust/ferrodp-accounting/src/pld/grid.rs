@@ -48,11 +48,11 @@ pub struct Nodes {
 pub(super) const MOST_ERROR: f64 = 0.01;
 
 /// If losses near 0 are rarer than this, node 0 lies elsewhere: it takes what rounding errors leave of the mass.
-const UNLIKELY: f64 = 1e-3;
+const RARE_NEAR_ZERO: f64 = 1e-3;
 
 /// Returns about where node 0 should lie: at 0, or at the likely loss next to it.
 pub(super) fn center(pair: &dyn LossPair) -> f64 {
-    let (low, high) = pair.range(UNLIKELY);
+    let (low, high) = pair.range(RARE_NEAR_ZERO);
     if low > 0.0 { low } else { high.min(0.0) }
 }
 

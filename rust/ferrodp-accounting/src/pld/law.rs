@@ -27,7 +27,7 @@ pub struct ComposedLaw {
 }
 
 /// ln of one over the mass that may lie outside of the nodes.
-const OUTSIDE: f64 = 40.0;
+const OUTSIDE_LAW_NATS: f64 = 40.0;
 
 /// Returns the composed laws of steps on a grid of this step; what less than `tail` of a step has is moved out of the way.
 ///
@@ -36,7 +36,7 @@ const OUTSIDE: f64 = 40.0;
 /// [`Error::Parameter`] if more than 2^`log2_max_nodes` nodes were needed.
 pub fn composed(steps: &[Step<'_>], step: f64, tail: f64, log2_max_nodes: u32) -> Result<ComposedLaw, Error> {
     let plan = Plan::new(steps.iter().map(|each| (each.pair, each.count)), (tail, tail));
-    let [(below, s_below), (above, s_above)] = plan.window(0.0, OUTSIDE);
+    let [(below, s_below), (above, s_above)] = plan.window(0.0, OUTSIDE_LAW_NATS);
     let exponent = log2_ceil((above - below) / step + 8.0).max(2);
     let reach = log2_ceil(2.0 * plan.reach() / step + 8.0);
     if exponent.max(reach) > log2_max_nodes {

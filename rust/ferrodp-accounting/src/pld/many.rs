@@ -10,7 +10,7 @@ use crate::pld::types::{Settings, Step};
 use crate::types::Question;
 
 /// So many times the width of the middle's bounds is as good.
-const WIDER: f64 = 2.0;
+const WIDTH_ALLOWANCE: f64 = 2.0;
 
 /// Returns (lower, upper) at each of the points, which are in the order of their ε: the largest of all directions' bounds.
 #[must_use]
@@ -40,7 +40,7 @@ fn of_direction(steps: &[Step<'_>], questions: &[Question], settings: Settings) 
             ranges.extend([(first, middle), (middle + 1, end)]);
             continue;
         };
-        let enough = settings.tolerance.max(WIDER * (1.0 - answer.lower / answer.upper));
+        let enough = settings.tolerance.max(WIDTH_ALLOWANCE * (1.0 - answer.lower / answer.upper));
         let mut walk = |points: &mut dyn Iterator<Item = usize>| {
             let mut near = answer.upper;
             for index in points {

@@ -24,7 +24,7 @@ impl Mass {
 /// # Numerics
 ///
 /// Two errors, both stated by the pair. A mass is within [`Self::relative_error`], where it is a normal number, of the mass
-/// of losses between two boundaries that differ from those asked for by at most [`Self::loss_error`], relatively to
+/// of losses between two boundaries that differ from those requested by at most [`Self::loss_error`], relatively to
 /// max(1, |boundary|): the inverse of a loss is itself a rounded function. Where a boundary is moved to depends on that
 /// boundary alone, never falls when it rises, and is the same for P and Q, so that neighboring cells never overlap or leave
 /// a gap. In other words masses are those of *a* pair whose losses differ from the true ones by so much: an accountant adds

@@ -7,12 +7,12 @@ use crate::pld::types::{Answer, Settings, Step, infinite};
 use crate::types::Question;
 
 /// So many different steps share the work of a question.
-const MANY: usize = 32;
+const MAX_SHARING_STEPS: usize = 32;
 
-const NOTHING: Answer = Answer { lower: 0.0, upper: 0.0, step: 0.0, nodes: 0, tilt: 0.0 };
+const ZERO_ANSWER: Answer = Answer { lower: 0.0, upper: 0.0, step: 0.0, nodes: 0, tilt: 0.0 };
 
 /// Relative width above which moments are asked, too.
-const LOOSE: f64 = 0.2;
+const LOOSE_WIDTH: f64 = 0.2;
 
 /// Answers one question about compositions in several directions: the worst one counts.
 ///
@@ -20,7 +20,7 @@ const LOOSE: f64 = 0.2;
 /// coarse upper bound stays below the lower bound of another are not refined.
 #[must_use]
 pub fn worst(directions: &[Vec<Step<'_>>], question: Question, settings: Settings) -> (Answer, usize) {
-    let mut worst = (NOTHING, 0);
+    let mut worst = (ZERO_ANSWER, 0);
     let settings = Settings { work: settings.work / directions.len().max(1) as f64, ..settings };
     for (i, steps) in directions.iter().enumerate() {
         let answer = bounds(steps, question, settings, worst.0.lower);
@@ -51,14 +51,15 @@ pub(super) fn bounds_and_curve(
 ) -> (Answer, Option<Curve>) {
     let steps: Vec<&Step<'_>> = steps.iter().filter(|step| step.count > 0).collect();
     if steps.is_empty() {
-        return (NOTHING, None);
+        return (ZERO_ANSWER, None);
     }
-    let settings = Settings { work: settings.work * (steps.len() as f64 / MANY as f64).max(1.0), ..settings };
+    let settings =
+        Settings { work: settings.work * (steps.len() as f64 / MAX_SHARING_STEPS as f64).max(1.0), ..settings };
     let mut task = Task::new(&steps, question, settings);
     if enough > 0.0 {
         task.coarsen();
     }
-    let mut best = Answer { lower: 0.0, upper: trivial(&steps, question), ..NOTHING };
+    let mut best = Answer { lower: 0.0, upper: trivial(&steps, question), ..ZERO_ANSWER };
     for _ in 0..8 {
         let answer = task.answer();
         best = Answer { lower: answer.lower.max(best.lower), upper: answer.upper.min(best.upper), ..answer };
@@ -66,7 +67,7 @@ pub(super) fn bounds_and_curve(
             break;
         }
     }
-    if best.upper - best.lower > LOOSE * best.upper || best.upper == f64::INFINITY {
+    if best.upper - best.lower > LOOSE_WIDTH * best.upper || best.upper == f64::INFINITY {
         best.upper = best.upper.min(task.by_moments());
     }
     best.lower = best.lower.min(best.upper);

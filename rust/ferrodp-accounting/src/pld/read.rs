@@ -21,11 +21,11 @@ use gap::Gap;
 /// Bound on the relative error of the scale S = e^x for |x| < 1000, and of the few operations after it.
 const LAST_ROUNDINGS: f64 = 2048.0 * UNIT;
 
-/// Relative distance from a crossing at which bounds are taken where many are asked for.
-const CLOSE: f64 = 1e-8;
+/// Relative distance from a crossing at which bounds are taken where many are wanted.
+const CROSSING_TOLERANCE: f64 = 1e-8;
 
 /// Where a point below the crossing is looked for, in units of where it was expected.
-const NEARBY: [f64; 12] = [1.0, 0.9999, 0.999, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.25, 0.1, 0.0];
+const NEARBY_FACTORS: [f64; 12] = [1.0, 0.9999, 0.999, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.25, 0.1, 0.0];
 
 /// A curve δ(ε), ready to be asked.
 pub struct Curve {
@@ -196,7 +196,7 @@ impl Curve {
         }
         // noise may hide the truth near 0; the crossing is sought where the curve was tilted to
         let near = (self.offset + self.reference as f64 * self.step).clamp(0.0, top);
-        let start = NEARBY.into_iter().map(|x| x * near).find(|&epsilon| self.delta_lower(epsilon) > delta);
+        let start = NEARBY_FACTORS.into_iter().map(|x| x * near).find(|&epsilon| self.delta_lower(epsilon) > delta);
         start.map_or(0.0, |start| bisect(start, top, |epsilon| self.delta_lower(epsilon) <= delta).0)
     }
 
@@ -227,7 +227,7 @@ impl Curve {
         let mut found = above(at);
         for _ in 0..8 {
             let next = at - found / slope;
-            if !(next > 0.0 && next < top) || (next - at).abs() <= CLOSE * at {
+            if !(next > 0.0 && next < top) || (next - at).abs() <= CROSSING_TOLERANCE * at {
                 break;
             }
             let there = above(next);
@@ -237,7 +237,7 @@ impl Curve {
             }
             (at, found) = (next, there);
         }
-        let mut margin = CLOSE * at;
+        let mut margin = CROSSING_TOLERANCE * at;
         for _ in 0..8 {
             let point = at - found / slope + side * margin;
             if !(point > 0.0 && point < top) {

@@ -5,7 +5,7 @@ use crate::functions::{UNIT, expm1};
 use crate::types::Bounds;
 
 /// Below it masses are no longer normal numbers, and their errors no longer relative.
-const SMALLEST: f64 = 4.0 * f64::MIN_POSITIVE;
+const MIN_NORMAL_MASS: f64 = 4.0 * f64::MIN_POSITIVE;
 
 /// Returns bounds on `δ(ε) = P[L > ε] − e^ε·Q[L > ε]`, `L = ∞` included, of one pair.
 ///
@@ -24,10 +24,10 @@ pub fn delta(pair: &dyn LossPair, epsilon: f64) -> Bounds {
         return Bounds { lower: (infinite * lost).min(1.0), upper: (infinite * more).min(1.0) };
     }
     let at = pair.cell(epsilon, f64::INFINITY);
-    let lower = at.p * lost - at.q * more + infinite * lost - SMALLEST;
+    let lower = at.p * lost - at.q * more + infinite * lost - MIN_NORMAL_MASS;
     let below = if shift > 0.0 { pair.cell((epsilon - 2.0 * shift).next_down(), f64::INFINITY) } else { at };
     let slack = expm1(3.5 * shift).min(1e300);
-    let upper = below.p * more - below.q * lost + slack * below.p * more + infinite * more + SMALLEST;
+    let upper = below.p * more - below.q * lost + slack * below.p * more + infinite * more + MIN_NORMAL_MASS;
     Bounds { lower: lower.clamp(0.0, 1.0), upper: upper.clamp(0.0, 1.0) }
 }
 

@@ -19,19 +19,19 @@ use spacing::{common, fitting, log2_ceil, short};
 const MOST_CELLS: f64 = 524_288.0;
 
 /// Number of nodes above which another tilt is tried.
-const LARGE: f64 = 16384.0;
+const RETILT_NODES: f64 = 16384.0;
 
 /// The same before there is an answer.
-const HUGE: f64 = 262_144.0;
+const FIRST_RETILT_NODES: f64 = 262_144.0;
 
 /// About the norm of rounding errors of a composition, when planning.
-const ROUNDING: f64 = 1e-13;
+const PLANNED_ROUNDING: f64 = 1e-13;
 
 /// A refinement that leaves the width above this part of what it was has met something else than the grid.
-const STUCK: f64 = 0.9;
+const STUCK_RATIO: f64 = 0.9;
 
 /// Absolute width of ε that is always narrow enough.
-const SMALL: f64 = 1e-8;
+const NARROW_EPSILON_WIDTH: f64 = 1e-8;
 
 /// Width of ln δ that will do to see whether ε is 0.
 const FIRST_LOOK: f64 = 0.05;
@@ -71,30 +71,30 @@ pub(super) struct Task<'a> {
 }
 
 /// Work of a node of a transform, for each of the steps and for the inverse.
-const NODE: f64 = 0.5;
+const NODE_WORK: f64 = 0.5;
 
 /// The part of the work that one answer may cost: another one often follows. And the least part: where there is nothing left,
 /// a question ends, but an answer that was begun is given.
-const SHARE: (f64, f64) = (0.5, 0.05);
+const WORK_SHARES: (f64, f64) = (0.5, 0.05);
 
 /// What is lost in the tails of a step is this fraction of δ.
-const NEGLIGIBLE: f64 = 1e-9;
+const TAIL_SHARE_OF_DELTA: f64 = 1e-9;
 
 /// The smallest tail that is cut where masses need no products: a normal number, even if divided by many steps.
 const SMALLEST_TAIL: f64 = 1e-303;
 
 /// Numbers of nodes beyond it are not used.
-const FARTHEST: f64 = (1_u64 << 50) as f64;
+const MAX_NODES: f64 = (1_u64 << 50) as f64;
 
 /// ln of one over the tilted mass that lies outside of the window.
-const OUTSIDE: f64 = 36.0;
+const OUTSIDE_WINDOW_NATS: f64 = 36.0;
 
 impl<'a> Task<'a> {
     pub(super) fn new(steps: &'a [&'a Step<'a>], question: Question, settings: Settings) -> Self {
         let total: f64 = steps.iter().map(|step| step.count as f64).sum();
-        let low = NEGLIGIBLE / total;
+        let low = TAIL_SHARE_OF_DELTA / total;
         let mut high = match question {
-            Question::Epsilon { delta } => delta * NEGLIGIBLE / total,
+            Question::Epsilon { delta } => delta * TAIL_SHARE_OF_DELTA / total,
             Question::Delta { .. } => 1e-20 / total,
         };
         let sketch = |high: f64| Plan::new(steps.iter().map(|step| (step.pair, step.count)), (low.min(1e-3), high));
@@ -106,7 +106,7 @@ impl<'a> Task<'a> {
             }
             Question::Delta { epsilon } => {
                 let (_, log_delta) = plan.for_epsilon(epsilon);
-                high = exp(log_delta) * NEGLIGIBLE / total;
+                high = exp(log_delta) * TAIL_SHARE_OF_DELTA / total;
                 plan = sketch(high.max(1e-290));
                 (plan.for_epsilon(epsilon).0, epsilon, log_delta)
             }
@@ -149,7 +149,7 @@ impl<'a> Task<'a> {
     fn goal(&self) -> f64 {
         let wanted = self.settings.tolerance * self.tilt * self.near;
         match self.question {
-            Question::Epsilon { .. } => wanted.max(SMALL * self.tilt),
+            Question::Epsilon { .. } => wanted.max(NARROW_EPSILON_WIDTH * self.tilt),
             Question::Delta { .. } => wanted.max(self.settings.tolerance),
         }
     }
@@ -226,7 +226,7 @@ impl<'a> Task<'a> {
         }
         let shift = shift * (1.0 + 1e-9) + UNIT * (4.0 + self.steps.len() as f64) * spread;
         // numbers of nodes are exact as floats, and far from the ends of integers
-        let is_near = |loss: f64| ((loss - offset) / step).abs() < FARTHEST;
+        let is_near = |loss: f64| ((loss - offset) / step).abs() < MAX_NODES;
         let is_unknown = |each: &&Step<'_>| laid(each).error(each.pair) > MOST_ERROR;
         if ![below, above, self.near].into_iter().all(is_near) || self.steps.iter().any(is_unknown) {
             self.at_limit = true;
@@ -240,7 +240,7 @@ impl<'a> Task<'a> {
             above: short(s_above * step, 24),
             below: short(s_below * step, 24),
         };
-        self.work -= NODE * fft.size() as f64 * (self.steps.len() as f64 + 1.0);
+        self.work -= NODE_WORK * fft.size() as f64 * (self.steps.len() as f64 + 1.0);
         let mut composer = Composer::new(&fft, window, step);
         let mut rounded = 0.0;
         for each in self.steps {
@@ -280,8 +280,8 @@ impl<'a> Task<'a> {
         if self.settings.step.is_some() {
             return 0.0;
         }
-        let half = 0.5 * (SHARE.0 * self.settings.work).min(self.work).max(SHARE.1 * self.settings.work);
-        let nodes = half / (NODE * (self.steps.len() as f64 + 1.0));
+        let half = 0.5 * (WORK_SHARES.0 * self.settings.work).min(self.work).max(WORK_SHARES.1 * self.settings.work);
+        let nodes = half / (NODE_WORK * (self.steps.len() as f64 + 1.0));
         let nodes = libm::exp2(libm::floor(libm::log2(nodes.max(64.0))));
         (self.wide / (nodes - 8.0)).max(self.plan.effort() / half)
     }
@@ -292,7 +292,7 @@ impl<'a> Task<'a> {
     /// relative to e^(K(t) − tε), may be allowed to grow as long as they stay negligible.
     fn window(&self) -> (f64, [(f64, f64); 2]) {
         let widened = |tilt: f64| {
-            let [(below, s_below), (above, s_above)] = self.plan.window(tilt, OUTSIDE);
+            let [(below, s_below), (above, s_above)] = self.plan.window(tilt, OUTSIDE_WINDOW_NATS);
             let center = self.plan.cumulants(tilt).slope.clamp(below.min(above), above);
             let (below, above) = (center - self.margin * (center - below), center + self.margin * (above - center));
             [(below, s_below), (above, s_above)]
@@ -301,13 +301,14 @@ impl<'a> Task<'a> {
         let width = |window: [(f64, f64); 2]| window[1].0 - window[0].0;
         // what the plan expects of ε may be far off: only an answer tells how large the noise may be
         let nodes = width(best.1) / self.step;
-        if nodes < if self.excess.is_finite() { LARGE } else { HUGE } {
+        if nodes < if self.excess.is_finite() { RETILT_NODES } else { FIRST_RETILT_NODES } {
             return best;
         }
         // relative to δ, see `read`
         let exponent = |t: f64| self.plan.cumulants(t).value - t * self.near - self.log_delta;
-        let noise =
-            |t: f64| (ROUNDING + 8.0 * UNIT * self.total) * exp(exponent(t)) / sqrt(4.0 * t * t * t * self.step);
+        let noise = |t: f64| {
+            (PLANNED_ROUNDING + 8.0 * UNIT * self.total) * exp(exponent(t)) / sqrt(4.0 * t * t * t * self.step)
+        };
         for j in 1..12 {
             let tilt = self.tilt * libm::exp2(-0.5 * f64::from(j));
             if noise(tilt) > 0.02 * self.goal() {
@@ -356,7 +357,7 @@ impl<'a> Task<'a> {
         if answer.upper == 0.0 {
             return false;
         }
-        if self.work < SHARE.1 * self.settings.work && self.settings.step.is_none() {
+        if self.work < WORK_SHARES.1 * self.settings.work && self.settings.step.is_none() {
             return false;
         }
         let excess = width / self.goal();
@@ -364,7 +365,7 @@ impl<'a> Task<'a> {
             self.margin *= 1.5;
             return true;
         }
-        let is_stuck = excess > STUCK * self.excess;
+        let is_stuck = excess > STUCK_RATIO * self.excess;
         self.excess = self.excess.min(excess);
         if excess <= 1.0
             || is_stuck

@@ -29,12 +29,12 @@
 //!
 //! At any order, as moments are jointly convex, `A ≤ 1 − q + q·e^{(α−1)ρ(α)}`.
 
-use super::moments::{Known, LARGEST, PART, log_binomial_sum, log_one_plus};
+use super::moments::{Known, LOG_PART_ERROR, MAX_WHOLE_ORDER, log_binomial_sum, log_one_plus};
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
 use crate::memory::gathered;
 
 /// For sums of 2¹⁶ positive terms, added in pairs, and elementary functions of them.
-const UP: f64 = 1.0 + 512.0 * UNIT;
+const SUM_ROUNDED_UP: f64 = 1.0 + 512.0 * UNIT;
 
 /// How a sample is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Amplified {
         let mut known = core::mem::take(&mut self.known);
         let mut rate = |(&order, &plain): (&f64, &f64)| {
             let anyway = self.anyway(order, plain);
-            if order > f64::from(LARGEST) {
+            if order > f64::from(MAX_WHOLE_ORDER) {
                 return Ok(anyway);
             }
             Ok(known.rate(order, |whole| self.log_moment(whole, &mut base))?.min(anyway))
@@ -102,7 +102,7 @@ impl Amplified {
         if is_symmetric {
             return Ok(removed);
         }
-        let by_both = log_one_plus(log_excess + core::f64::consts::LN_2 + PART);
+        let by_both = log_one_plus(log_excess + core::f64::consts::LN_2 + LOG_PART_ERROR);
         Ok(removed.max(by_both.min(self.other_direction(f64::from(order), base)?)))
     }
 
@@ -133,7 +133,7 @@ impl Amplified {
             if j == 2.0 {
                 found = found.min(growth + ln(4.0) + ln(-expm1(-growth)));
             }
-            if found.is_finite() { found + PART * (2.0 + growth + j * slope) } else { found }
+            if found.is_finite() { found + LOG_PART_ERROR * (2.0 + growth + j * slope) } else { found }
         };
         Ok(places.iter().zip(base(&places)?).map(term).collect())
     }
@@ -142,10 +142,10 @@ impl Amplified {
     fn other_direction<E>(&self, n: f64, base: &mut impl FnMut(&[f64]) -> Result<Vec<f64>, E>) -> Result<f64, E> {
         let taylor = ln(n * (n - 1.0) / 2.0) + 2.0 * self.log_q - (n + 1.0) * self.log_rest;
         let size = 1.0 + ln(n * n) - 2.0 * self.log_q - (n + 1.0) * self.log_rest;
-        let by_taylor = log_one_plus(taylor + self.terms[0] + PART * size);
+        let by_taylor = log_one_plus(taylor + self.terms[0] + LOG_PART_ERROR * size);
         let t = self.q * (n - 1.0) * (1.0 + 4.0 * UNIT);
         let by_means = t * base(&[(1.0 + t) * (1.0 + 4.0 * UNIT)])?[0];
-        Ok(by_taylor.min(-(n - 1.0) * self.log_rest * UP).min(by_means * UP))
+        Ok(by_taylor.min(-(n - 1.0) * self.log_rest * SUM_ROUNDED_UP).min(by_means * SUM_ROUNDED_UP))
     }
 
     /// Returns the bound that holds at any order.
@@ -153,7 +153,7 @@ impl Amplified {
         let Sample::Poisson { is_symmetric } = self.sample else { return by_public_coin(plain, self.q, order) };
         let share = if order == f64::INFINITY { 1.0 } else { (order - 1.0) / order };
         let mut joined = if share == 0.0 {
-            self.q * plain * UP
+            self.q * plain * SUM_ROUNDED_UP
         } else {
             let x = share * plain * (1.0 + 8.0 * UNIT);
             let taken = if x < 1.0 {
@@ -162,14 +162,14 @@ impl Amplified {
                 // ln((1 − q) + q·e^x)
                 let (low, high) = (self.log_rest, self.log_q + x);
                 let large = low.max(high) + ln_1p(exp(-(low - high).abs()));
-                large + PART * (1.0 + large.abs() + x - self.log_q)
+                large + LOG_PART_ERROR * (1.0 + large.abs() + x - self.log_q)
             } else {
                 f64::INFINITY
             };
-            taken / share * UP
+            taken / share * SUM_ROUNDED_UP
         };
         if !is_symmetric {
-            joined = joined.max(plain.min(-self.log_rest * UP));
+            joined = joined.max(plain.min(-self.log_rest * SUM_ROUNDED_UP));
         }
         joined.min(plain)
     }
@@ -181,7 +181,7 @@ fn excesses<E>(largest: u32, base: &mut impl FnMut(&[f64]) -> Result<Vec<f64>, E
     let term = |(&l, rho): (&f64, f64)| {
         let x = (l - 1.0) * rho * (1.0 + 4.0 * UNIT);
         let found = if x < 1.0 { ln(expm1(x)) } else { x + ln_1p(-exp(-x)) };
-        if found.is_finite() { found + PART * (1.0 + found.abs()) } else { found }
+        if found.is_finite() { found + LOG_PART_ERROR * (1.0 + found.abs()) } else { found }
     };
     Ok(places.iter().zip(base(&places)?).map(term).collect())
 }

@@ -9,15 +9,15 @@ use ferrodp_core::machine::blocks::for_each_block;
 
 use super::curve::poisson_gaussian::PoissonGaussian;
 use super::curve::{add, rounded_up};
-use super::optimize::{PLACES, best};
+use super::optimize::{PLACES_AT_ONCE, best};
 use crate::types::Bounds;
 use crate::types::Question;
 
 /// Orders of a block: what shares nodes, and what a thread takes at a time.
-const ORDERS: usize = 1024;
+const ORDERS_PER_BLOCK: usize = 1024;
 
 /// The same for searches, which cost a hundred orders each.
-const SEARCHES: usize = 32;
+const SEARCHES_PER_BLOCK: usize = 32;
 
 /// Returns bounds on `ρ(α)` for every triple of noise multiplier, sampling probability and order.
 ///
@@ -35,7 +35,7 @@ pub fn poisson_gaussian(
     threads: NonZeroUsize,
 ) -> Vec<Bounds> {
     let columns = (noise_multipliers, sampling_probabilities, orders);
-    by_mechanism(columns, ORDERS, threads, Bounds::ZERO, |curve, run, found| {
+    by_mechanism(columns, ORDERS_PER_BLOCK, threads, Bounds::ZERO, |curve, run, found| {
         let asked: Vec<f64> = gathered(run.iter().map(|&i| orders[i]));
         curve.bounds(isa, &asked, found);
     })
@@ -57,7 +57,7 @@ pub fn poisson_gaussian_epsilon(
 ) -> Vec<f64> {
     assert!(counts.len() == deltas.len(), "quadruples");
     let columns = (noise_multipliers, sampling_probabilities, counts);
-    by_mechanism(columns, SEARCHES, threads, 0.0, |curve, run, found| {
+    by_mechanism(columns, SEARCHES_PER_BLOCK, threads, 0.0, |curve, run, found| {
         for (found, &i) in found.iter_mut().zip(run) {
             *found = epsilon(isa, curve, counts[i], deltas[i]);
         }
@@ -69,7 +69,7 @@ fn epsilon(isa: Isa, curve: &mut PoissonGaussian, count: f64, delta: f64) -> f64
     if count == 0.0 {
         return 0.0;
     }
-    let mut bounds = [Bounds::ZERO; PLACES];
+    let mut bounds = [Bounds::ZERO; PLACES_AT_ONCE];
     let answer = best(Question::Epsilon { delta }, |orders, rho| -> Result<(), Infallible> {
         let bounds = &mut bounds[..orders.len()];
         curve.bounds(isa, orders, bounds);

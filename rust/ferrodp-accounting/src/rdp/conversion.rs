@@ -18,7 +18,7 @@
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
 
 /// Roundings of a conversion: no term takes part in more than 12, or is from a function with more than 8 units.
-const SLACK: f64 = 24.0 * UNIT;
+const CONVERSION_SLACK: f64 = 24.0 * UNIT;
 
 /// Which theorem turns a divergence into ε.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn epsilon(conversion: Conversion, order: f64, rho: f64, delta: f64) -> f64 
     // mutant: terms-of-the-conversion
     let epsilon = (rho - t) + (goal - w);
     // mutant: conversion-rounded-up
-    let bound = epsilon + SLACK * (rho + t + goal + w);
+    let bound = epsilon + CONVERSION_SLACK * (rho + t + goal + w);
     if bound >= 0.0 {
         bound
     } else if bound.is_nan() {
@@ -73,7 +73,7 @@ pub fn log_delta(conversion: Conversion, order: f64, rho: f64, epsilon: f64) -> 
         Conversion::Classical => (0.0, 0.0),
     };
     let log = beta * (rho - (epsilon + t)) - w;
-    let bound = log + SLACK * (beta * (rho + epsilon + t) + w);
+    let bound = log + CONVERSION_SLACK * (beta * (rho + epsilon + t) + w);
     if bound < 0.0 { bound } else { 0.0 }
 }
 
@@ -82,7 +82,7 @@ pub fn log_delta(conversion: Conversion, order: f64, rho: f64, epsilon: f64) -> 
 pub fn total_variation(divergence: f64) -> f64 {
     // mutant: constant-of-pinsker
     let (pinsker, huber) = (0.5 * divergence, -expm1(-divergence));
-    (sqrt(pinsker.min(huber)) * (1.0 + SLACK)).min(1.0)
+    (sqrt(pinsker.min(huber)) * (1.0 + CONVERSION_SLACK)).min(1.0)
 }
 
 /// Returns an upper bound on `eˣ`, `x ≤ 0`; at least the smallest float > 0 unless `x` is `−∞`.

@@ -12,29 +12,29 @@ use crate::binomial;
 use crate::functions::{UNIT, exp, ln, ln_1p};
 
 /// For larger orders only the other bound of a curve is used.
-pub(super) const LARGEST: u32 = 1 << 16;
+pub(super) const MAX_WHOLE_ORDER: u32 = 1 << 16;
 
 /// Covers a quotient and an interpolation: fewer than ten roundings of positive numbers.
-const UP: f64 = 1.0 + 32.0 * UNIT;
+const INTERPOLATION_ROUNDED_UP: f64 = 1.0 + 32.0 * UNIT;
 
 /// Relative error of the parts of logarithms: elementary functions and ln n! within 2⁻⁵⁰, and a dozen roundings.
-pub(super) const PART: f64 = 32.0 * UNIT;
+pub(super) const LOG_PART_ERROR: f64 = 32.0 * UNIT;
 
-/// Returns the whole orders at which moments are asked for.
+/// Returns the whole orders at which moments are needed.
 fn places() -> &'static [u32] {
     static PLACES: OnceLock<Vec<u32>> = OnceLock::new();
     PLACES.get_or_init(|| {
         let mut places: Vec<u32> = (1..=64).collect();
         while let Some(&last) = places.last()
-            && last < LARGEST
+            && last < MAX_WHOLE_ORDER
         {
-            places.push(((f64::from(last) * 1.02).ceil() as u32).min(LARGEST));
+            places.push(((f64::from(last) * 1.02).ceil() as u32).min(MAX_WHOLE_ORDER));
         }
         places
     })
 }
 
-/// Moments that were asked for, by order.
+/// Moments that were computed, by order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known(Map<u32, f64>);
 
@@ -53,13 +53,13 @@ impl Known {
             Ok(found)
         };
         if order < 2.0 {
-            return Ok(at(2)? * UP); // there is a line from 1 on: it rises at the rate of order 2
+            return Ok(at(2)? * INTERPOLATION_ROUNDED_UP); // there is a line from 1 on: it rises at the rate of order 2
         }
         let index = places().partition_point(|&place| f64::from(place) <= order) - 1;
         let low = places()[index];
         let below = at(low)?;
         if f64::from(low) == order {
-            return Ok(below / (order - 1.0) * UP);
+            return Ok(below / (order - 1.0) * INTERPOLATION_ROUNDED_UP);
         }
         let high = places()[index + 1];
         let above = at(high)?;
@@ -67,7 +67,7 @@ impl Known {
             return Ok(above);
         }
         let share = (order - f64::from(low)) / f64::from(high - low);
-        Ok(((1.0 - share) * below + share * above) / (order - 1.0) * UP)
+        Ok(((1.0 - share) * below + share * above) / (order - 1.0) * INTERPOLATION_ROUNDED_UP)
     }
 }
 
@@ -81,7 +81,7 @@ fn log_factorials() -> &'static [f64] {
             n * ln(n) - n + 0.5 * ln(2.0 * core::f64::consts::PI * n) + rest
         };
         let exact = |n: u32| binomial::log_factorial(u64::from(n)).floats().upper;
-        (0..=LARGEST).map(|n| if n < 256 { exact(n) } else { series(n) }).collect()
+        (0..=MAX_WHOLE_ORDER).map(|n| if n < 256 { exact(n) } else { series(n) }).collect()
     })
 }
 
@@ -103,7 +103,7 @@ pub(super) fn log_sum(logs: &mut [f64]) -> f64 {
     for log in &mut *logs {
         *log = exp(*log - top);
     }
-    top + ln(total(logs) * (1.0 + 512.0 * UNIT)) + PART * top.abs()
+    top + ln(total(logs) * (1.0 + 512.0 * UNIT)) + LOG_PART_ERROR * top.abs()
 }
 
 /// Returns ln Σ_{j=2}^n C(n, j)·q^j·r^{n−j}·e^{terms[j − 2]}, every term raised by what its logarithm may be off.
@@ -113,7 +113,7 @@ pub(super) fn log_binomial_sum(n: u32, log_q: f64, log_r: f64, terms: &[f64]) ->
         let powers = [j as f64 * log_q, (n - j) as f64 * log_r];
         let parts = [factorials[n], -factorials[j], -factorials[n - j], powers[0], powers[1], terms[j - 2]];
         let size = |part: f64| if part.is_finite() { part.abs() } else { 0.0 };
-        parts.iter().sum::<f64>() + PART * (1.0 + parts.iter().map(|&part| size(part)).sum::<f64>())
+        parts.iter().sum::<f64>() + LOG_PART_ERROR * (1.0 + parts.iter().map(|&part| size(part)).sum::<f64>())
     };
     log_sum(&mut (2..=n).map(log).collect::<Vec<_>>())
 }

@@ -9,16 +9,16 @@ use crate::memory::room;
 use crate::types::{Question, sort_by_first};
 
 /// Places tried at once.
-pub(super) const PLACES: usize = 16;
+pub(super) const PLACES_AT_ONCE: usize = 16;
 
 /// The range of `ln(α − 1)` that is searched: `α − 1` from 10⁻⁴ to 10⁸.
-const RANGE: (f64, f64) = (-9.210_340_371_976_182, 18.420_680_743_952_367);
+const LOG_ORDER_RANGE: (f64, f64) = (-9.210_340_371_976_182, 18.420_680_743_952_367);
 
 /// Distance of the first places.
 const FIRST_STEP: f64 = 0.75;
 
 /// The search ends when the neighbors of the best place cost so much more, relatively: so little can be gained between them.
-const FLAT: f64 = 1e-8;
+const FLAT_COST: f64 = 1e-8;
 
 /// Or when places come so close.
 const LAST_STEP: f64 = 1e-9;
@@ -85,11 +85,11 @@ pub fn best<E>(
     Ok(best)
 }
 
-/// How much more the neighbors of an order may cost, relatively, for it to be taken from those that other points asked for. Of a parabola through
+/// How much more the neighbors of an order may cost, relatively, for it to be taken from those of other points. Of a parabola through
 /// three such points, the least value is at most an eighth of that below the middle one.
 const NEARLY_FLAT: f64 = 1e-5;
 
-/// Returns the best answers at many points, most of them at orders at which the divergence was asked for by others before.
+/// Returns the best answers at many points, most of them at orders at which the divergence is known from others.
 ///
 /// Points that follow each other should lie side by side: then the best of what is known lies next to the last one.
 pub fn best_many<E>(
@@ -155,7 +155,7 @@ fn guess(question: Question, rho: f64) -> f64 {
     };
     let x = crate::functions::ln(beta) + 1.0;
     // Not a number, or infinite, for ρ(2) of zero or infinity.
-    if x > RANGE.0 + 4.0 { x.min(RANGE.1) } else { RANGE.0 + 4.0 }
+    if x > LOG_ORDER_RANGE.0 + 4.0 { x.min(LOG_ORDER_RANGE.1) } else { LOG_ORDER_RANGE.0 + 4.0 }
 }
 
 struct Search<'a, F> {
@@ -170,19 +170,19 @@ impl<F> Search<'_, F> {
         F: FnMut(&[f64], &mut [f64]) -> Result<(), E>,
     {
         let mut step = FIRST_STEP;
-        let mut low = top - step * (PLACES - 1) as f64;
+        let mut low = top - step * (PLACES_AT_ONCE - 1) as f64;
         let mut found = self.sweep(low, step)?;
         // The valley may lie outside what was guessed.
-        while found.index == 0 && low > RANGE.0 {
-            low -= step * (PLACES - 1) as f64;
+        while found.index == 0 && low > LOG_ORDER_RANGE.0 {
+            low -= step * (PLACES_AT_ONCE - 1) as f64;
             found = self.sweep(low, step)?;
         }
-        while found.index == PLACES - 1 && low + step * (PLACES as f64) < RANGE.1 {
-            low += step * (PLACES - 1) as f64;
+        while found.index == PLACES_AT_ONCE - 1 && low + step * (PLACES_AT_ONCE as f64) < LOG_ORDER_RANGE.1 {
+            low += step * (PLACES_AT_ONCE - 1) as f64;
             found = self.sweep(low, step)?;
         }
         while step > LAST_STEP && !found.is_flat {
-            let next = 2.0 * step / (PLACES + 1) as f64;
+            let next = 2.0 * step / (PLACES_AT_ONCE + 1) as f64;
             found = self.sweep(found.place - step + next, next)?;
             step = next;
         }
@@ -194,17 +194,17 @@ impl<F> Search<'_, F> {
     where
         F: FnMut(&[f64], &mut [f64]) -> Result<(), E>,
     {
-        let mut places = [0.0; PLACES];
-        let mut orders = [0.0; PLACES];
-        let mut rho = [0.0; PLACES];
-        for i in 0..PLACES {
-            places[i] = (low + step * i as f64).clamp(RANGE.0, RANGE.1);
+        let mut places = [0.0; PLACES_AT_ONCE];
+        let mut orders = [0.0; PLACES_AT_ONCE];
+        let mut rho = [0.0; PLACES_AT_ONCE];
+        for i in 0..PLACES_AT_ONCE {
+            places[i] = (low + step * i as f64).clamp(LOG_ORDER_RANGE.0, LOG_ORDER_RANGE.1);
             orders[i] = 1.0 + crate::functions::exp(places[i]);
         }
         (self.divergence)(&orders, &mut rho)?;
-        let mut cost = [0.0; PLACES];
+        let mut cost = [0.0; PLACES_AT_ONCE];
         let mut index = 0;
-        for i in 0..PLACES {
+        for i in 0..PLACES_AT_ONCE {
             cost[i] = bound_at(self.question, Conversion::Improved, orders[i], rho[i]);
             if cost[i] < cost[index] {
                 index = i;
@@ -213,8 +213,8 @@ impl<F> Search<'_, F> {
                 *self.best = Answer { value: cost[i], order: orders[i], rho: rho[i] };
             }
         }
-        let is_inside = 0 < index && index < PLACES - 1;
-        let is_flat = is_inside && cost[index - 1].max(cost[index + 1]) - cost[index] <= FLAT * cost[index].abs();
+        let is_inside = 0 < index && index < PLACES_AT_ONCE - 1;
+        let is_flat = is_inside && cost[index - 1].max(cost[index + 1]) - cost[index] <= FLAT_COST * cost[index].abs();
         Ok(Found { place: places[index], index, is_flat })
     }
 }

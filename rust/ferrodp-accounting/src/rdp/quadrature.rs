@@ -8,16 +8,16 @@ use ferrodp_core::Isa;
 
 use crate::functions::{UNIT, exp, ln, ln_1p};
 use crate::types::Bounds;
-use sum::{LANES, LARGE_EXCESS, Request, Sums, centered_on};
-use table::{CHUNK, Table};
+use sum::{LARGE_EXCESS, ORDER_LANES, Request, Sums, centered_on};
+use table::{TERMS_PER_CHUNK, Table};
 
 /// Largest bound on `ln A` for which all terms are floats.
 pub(super) const LARGEST_LOG: f64 = 600.0;
 
 /// Added to the divergence and, times `β`, to every sum: more than all that underflow can have dropped (`q ≥ 10⁻¹²⁰`).
-pub(super) const DROPPED: f64 = 1e-270;
+pub(super) const UNDERFLOW_ALLOWANCE: f64 = 1e-270;
 
-/// Sampling probabilities are raised until their product with `s` is as large, so that `A − 1` is far above [`DROPPED`].
+/// Sampling probabilities are raised until their product with `s` is as large, so that `A − 1` is far above [`UNDERFLOW_ALLOWANCE`].
 pub(super) const LEAST_PRODUCT: f64 = 1e-130;
 
 /// Sampling probabilities below this are raised to it.
@@ -44,9 +44,9 @@ pub(super) trait Quadrature {
 #[derive(Default)]
 pub(super) struct Waiting {
     count: usize,
-    index: [usize; LANES],
-    order: [f64; LANES],
-    last: [usize; LANES],
+    index: [usize; ORDER_LANES],
+    order: [f64; ORDER_LANES],
+    last: [usize; ORDER_LANES],
 }
 
 impl Waiting {
@@ -56,7 +56,7 @@ impl Waiting {
         self.order[self.count] = order;
         self.last[self.count] = last;
         self.count += 1;
-        self.count == LANES
+        self.count == ORDER_LANES
     }
 
     /// Answers all, the empty lanes as if they were the first one.
@@ -64,7 +64,7 @@ impl Waiting {
         if self.count == 0 {
             return;
         }
-        for lane in self.count..LANES {
+        for lane in self.count..ORDER_LANES {
             (self.order[lane], self.last[lane]) = (self.order[0], self.last[0]);
         }
         let request = Request { beta: self.order.map(|order| order - 1.0), last: self.last };
@@ -80,7 +80,7 @@ impl Waiting {
 fn enclosed(nodes: &impl Quadrature, request: &Request, sums: &Sums, order: f64, lane: usize) -> Bounds {
     let (beta, last) = (request.beta[lane], request.last[lane]);
     let error = table::error(sums.total[lane], sums.weighted[lane], last);
-    let dropped = DROPPED * beta;
+    let dropped = UNDERFLOW_ALLOWANCE * beta;
     let tails = nodes.tails(
         sums.first[lane] + beta * nodes.table().divergent[0],
         sums.last[lane] + beta * nodes.table().divergent[last],
@@ -116,9 +116,9 @@ pub(super) fn shifted(nodes: &impl Quadrature, order: f64, last: usize, largest:
     let exponent = |k: usize| table.log_mass[k] + beta * table.loss[k];
     let term = |k: usize| exp((exponent(k) - largest).max(-700.0));
     let (mut total, mut weighted) = (0.0, 0.0);
-    for start in (0..=last).step_by(CHUNK) {
+    for start in (0..=last).step_by(TERMS_PER_CHUNK) {
         let mut part = 0.0;
-        for k in start..(start + CHUNK).min(last + 1) {
+        for k in start..(start + TERMS_PER_CHUNK).min(last + 1) {
             let term = term(k);
             part += term;
             weighted += term * (table.constant[k] + beta * table.slope[k] + (exponent(k) - largest).abs().min(700.0));

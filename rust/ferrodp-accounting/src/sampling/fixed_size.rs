@@ -50,7 +50,7 @@ use crate::functions::{UNIT, cos, exp, expm1, ln, ln_1p, sin, sqrt};
 const LEAST_PROBABILITY: f64 = 1e-120;
 
 /// More than what underflow can have dropped from `A − 1`.
-const UNDERFLOW: f64 = 1e-290;
+const DROPPED_BY_UNDERFLOW: f64 = 1e-290;
 
 /// `ln` of the share of the integral that a panel's error may have, and of one that is dropped.
 const LOG_TOLERANCE: f64 = -34.0;
@@ -59,10 +59,10 @@ const LOG_TOLERANCE: f64 = -34.0;
 const MOST_PANELS: u32 = 4000;
 
 /// Orders from which on Minkowski's inequality is as good.
-const LARGEST_ORDER: f64 = 1e7;
+const MINKOWSKI_ORDER: f64 = 1e7;
 
 /// Orders that a thread takes at a time.
-const BLOCK: usize = 16;
+const ORDERS_PER_THREAD: usize = 16;
 
 /// Returns [`gaussian_replace_one`] of every triple of noise multiplier, sampling probability and order.
 ///
@@ -78,7 +78,7 @@ pub fn gaussian_replace_one_of_each(
     let (z, q) = (noise_multipliers, sampling_probabilities);
     assert!(z.len() == orders.len() && q.len() == orders.len(), "triples");
     let mut found = filled(0.0, orders.len());
-    for_each_block(&mut found, BLOCK, threads, |start, block| {
+    for_each_block(&mut found, ORDERS_PER_THREAD, threads, |start, block| {
         for (i, rho) in (start..).zip(block) {
             *rho = gaussian_replace_one(z[i], q[i], orders[i]);
         }
@@ -220,10 +220,10 @@ impl Integrand {
 
     /// Returns an upper bound on `ln A/(α − 1)`.
     fn rate_upper(&self) -> f64 {
-        if self.order > LARGEST_ORDER || !self.scale.is_finite() {
+        if self.order > MINKOWSKI_ORDER || !self.scale.is_finite() {
             return f64::INFINITY;
         }
-        self.log_moment(self.integral(&Budget::PROVEN).total(), UNIT, UNDERFLOW) / (self.order - 1.0)
+        self.log_moment(self.integral(&Budget::PROVEN).total(), UNIT, DROPPED_BY_UNDERFLOW) / (self.order - 1.0)
             * (1.0 + 32.0 * UNIT)
     }
 

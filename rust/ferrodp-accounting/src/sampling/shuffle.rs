@@ -15,19 +15,19 @@ use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
 use crate::types::Bounds;
 
 /// Largest and least number of blocks of clone counts; within one, δₘ is between those of its ends.
-const BLOCKS: (f64, f64) = (64.0, 4000.0);
+const CLONE_BLOCKS: (f64, f64) = (64.0, 4000.0);
 
 /// Upper bounds are no less: exponentials below the range of floats are 0.
-const SMALLEST: f64 = 1e-290;
+const MIN_UPPER_BOUND: f64 = 1e-290;
 
 /// Standard deviations around the mean beyond which clone counts are bounded together; the bound is below e⁻⁸⁰.
-const REACH: f64 = 13.0;
+const CLONE_DEVIATIONS: f64 = 13.0;
 
 /// Bound on the relative error of a binomial mass and of the ratio of a tail to it.
 ///
 /// A mass is the exponential of differences of numbers below 800 in all where it matters, each within four roundings of itself; a
 /// continued fraction loses less than its last two convergents differ by.
-const RELATIVE_ERROR: f64 = 1e-11;
+const TAIL_RATIO_ERROR: f64 = 1e-11;
 
 /// The pair of one randomizer in one population.
 #[derive(Clone, Debug)]
@@ -46,14 +46,14 @@ impl Shuffle {
     pub fn new(epsilon: f64, clone_probability: f64, population: u64) -> Self {
         let (n, q) = (population - 1, clone_probability);
         let (mean, spread) = (n as f64 * q, (n as f64 * q * (1.0 - q)).sqrt());
-        let reach = REACH * spread + 60.0;
+        let reach = CLONE_DEVIATIONS * spread + 60.0;
         let low = (mean - reach).max(0.0) as u64;
         let high = ((mean + reach) as u64).min(n);
         let outside = |x: u64| exp(-deviance(x as f64, mean) - deviance((n - x) as f64, n as f64 * (1.0 - q)));
         let below = if low > 0 { outside(low - 1) } else { 0.0 };
         let above = if high < n { outside(high + 1) } else { 0.0 };
         // ln δₘ changes by some 20 for a relative change of m by 1, so that blocks so wide leave a few 10⁻⁴ of δ open
-        let wanted = (1e5 * (high - low) as f64 / (mean + 1.0)).clamp(BLOCKS.0, BLOCKS.1);
+        let wanted = (1e5 * (high - low) as f64 / (mean + 1.0)).clamp(CLONE_BLOCKS.0, CLONE_BLOCKS.1);
         let width = ((high - low) as f64 / wanted) as u64 + 1;
         let mut blocks = Vec::new();
         let mut first = low;
@@ -93,10 +93,10 @@ impl Shuffle {
             lower += weight * if end == first { most.lower } else { least.lower };
             most = if end > first || i == last { least } else { self.given(end + 1, epsilon) };
         }
-        let rounding = RELATIVE_ERROR + 4.0 * UNIT * self.blocks.len() as f64;
+        let rounding = TAIL_RATIO_ERROR + 4.0 * UNIT * self.blocks.len() as f64;
         Bounds {
             lower: (lower * (1.0 - 4.0 * rounding)).max(0.0),
-            upper: (upper * (1.0 + 4.0 * rounding) + SMALLEST).min(1.0),
+            upper: (upper * (1.0 + 4.0 * rounding) + MIN_UPPER_BOUND).min(1.0),
         }
     }
 
@@ -110,7 +110,7 @@ impl Shuffle {
         let mass = binomial(a - 1, clones, 0.5);
         let from_mass = expm1(self.epsilon - epsilon) * e / (p + 1.0) * mass;
         let from_tail = expm1(epsilon) * mass * tail_to_mass(a, clones, 1.0);
-        let error = 4.0 * RELATIVE_ERROR * (p / (p + 1.0) * mass + from_tail);
+        let error = 4.0 * TAIL_RATIO_ERROR * (p / (p + 1.0) * mass + from_tail);
         Bounds { lower: (from_mass - from_tail - error).max(0.0), upper: (from_mass - from_tail).max(0.0) + error }
     }
 
@@ -129,7 +129,7 @@ impl Shuffle {
         let y = ((n + 1) as f64 / (1.0 + gain / cost * ((1.0 - t) / t))).ceil().clamp(1.0, (n + 1) as f64) as u64;
         let mass = binomial(y - 1, n, t);
         let (one, other) = (gain * mass, expm1(epsilon) * mass * tail_to_mass(y, n, t / (1.0 - t)));
-        (one - other - 8.0 * RELATIVE_ERROR * (p * t * mass + other)).max(0.0)
+        (one - other - 8.0 * TAIL_RATIO_ERROR * (p * t * mass + other)).max(0.0)
     }
 
     /// Returns bounds on ε(δ) of the pair at a δ in (0, 1): the upper one keeps δ, as was checked; at the lower one it is exceeded.

@@ -16,7 +16,7 @@ use crate::sampling::fixed_size;
 use crate::types::Bounds;
 
 /// For larger ε the bound on δ is 1.
-const LARGEST_EPSILON: f64 = 1e12;
+const MAX_EPSILON: f64 = 1e12;
 
 /// A sample of `number` records, each with chance `q`, of which at most `most` are kept.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Truncated {
         if above.upper.is_zero() || count == 0 {
             return 0.0;
         }
-        if epsilon > LARGEST_EPSILON {
+        if epsilon > MAX_EPSILON {
             return 1.0;
         }
         let growth = Interval::integer(1) + Interval::from(epsilon).exp();

@@ -20,13 +20,13 @@ use crate::math::exp::{self, exp_neg};
 use crate::math::float_environment::in_default_environment;
 use crate::math::natural::Natural;
 use crate::params::exp2;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 /// Coins in one unit of work for a thread.
-const WORK: usize = 1 << 15;
+const COINS_PER_TASK: usize = 1 << 15;
 
 /// Coins whose words are in memory at once.
-const CHUNK: usize = 1024;
+const COINS_PER_CHUNK: usize = 1024;
 
 /// Tosses one coin for every element of `coins`: 1 with probability `e^−γ` for `γ = numerator/denominator`, else 0.
 ///
@@ -50,7 +50,7 @@ pub fn toss(
 fn toss_by(keystream: &Keystream, gamma: &Rational, coins: &mut [u8], threads: NonZeroUsize) {
     // Words below `least` are heads, words above `most` tails.
     let (least, most) = gamma.at(256).exp_neg().leading_digits();
-    blocks::for_each_block(coins, WORK, threads, |start, block| {
+    blocks::for_each_block(coins, COINS_PER_TASK, threads, |start, block| {
         each_word(keystream, start, block, |index, word, coin: &mut u8| {
             let mut heads = word < least;
             if !heads & (word <= most) {
@@ -90,7 +90,7 @@ pub fn toss_each_widened(
 }
 
 fn toss_each_by(keystream: &Keystream, gammas: &mut [f64], threads: NonZeroUsize, widening: f64) {
-    blocks::for_each_block(gammas, WORK, threads, |start, block| {
+    blocks::for_each_block(gammas, COINS_PER_TASK, threads, |start, block| {
         in_default_environment(|| {
             each_word(keystream, start, block, |index, word, gamma: &mut f64| {
                 let heads = filtered(word, *gamma, widening).unwrap_or_else(|| {
@@ -118,7 +118,7 @@ fn filtered(word: u64, gamma: f64, widening: f64) -> Option<bool> {
     let (m, k) = exp_neg(gamma);
     let threshold = m * exp2(-k);
     // mutant: floats-decide-on-coins-without-margin
-    let margin = threshold * (4.0 * exp::ERROR) + widening;
+    let margin = threshold * (4.0 * exp::EXP_ERROR) + widening;
     if (word as f64 + 1.0) * exp2(-64) < threshold - margin {
         return Some(true);
     }
@@ -136,12 +136,12 @@ fn exactly(keystream: &Keystream, index: u64, word: u64, gamma: &Rational) -> bo
 /// Calls `work(index, word, element)` for every element, the first of which has index `start`.
 #[inline(always)]
 fn each_word<T>(keystream: &Keystream, start: usize, elements: &mut [T], work: impl Fn(u64, u64, &mut T)) {
-    let mut bytes = [0_u8; CHUNK * 8];
-    for (number, chunk) in elements.chunks_mut(CHUNK).enumerate() {
-        let first = (start + number * CHUNK) as u64;
+    let mut bytes = [0_u8; COINS_PER_CHUNK * 8];
+    for (number, chunk) in elements.chunks_mut(COINS_PER_CHUNK).enumerate() {
+        let first = (start + number * COINS_PER_CHUNK) as u64;
         let words = &mut bytes[..chunk.len() * 8];
         // mutant: chunks-of-coins-share-words
-        keystream.fill(0, first / (BLOCK as u64 / 8), words);
+        keystream.fill(0, first / (CIPHER_BLOCK as u64 / 8), words);
         for (i, (element, word)) in chunk.iter_mut().zip(words.as_chunks().0).enumerate() {
             work(first + i as u64, u64::from_le_bytes(*word), element);
         }

@@ -15,13 +15,13 @@ use crate::isa::Isa;
 use crate::machine::blocks;
 use crate::machine::residue::leaving_nothing;
 use crate::params::exp2;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 /// Answers in one unit of work for a thread.
-const WORK: usize = 1 << 15;
+const ANSWERS_PER_TASK: usize = 1 << 15;
 
 /// Answers whose words are in memory at once.
-const CHUNK: usize = 512;
+const ANSWERS_PER_CHUNK: usize = 512;
 
 /// A type that holds categories.
 pub trait Category: Copy + Send + Sync + 'static {
@@ -83,11 +83,11 @@ impl Response {
     pub fn apply<T: Category>(&self, isa: Isa, key: &Key, answers: &mut [T], threads: NonZeroUsize) {
         leaving_nothing(|| {
             let keystream = Keystream::new(isa, key);
-            blocks::for_each_block(answers, WORK, threads, |start, block| {
-                let mut bytes = [0_u8; CHUNK * BLOCK];
-                for (number, chunk) in block.chunks_mut(CHUNK).enumerate() {
-                    let first = (start + number * CHUNK) as u64;
-                    let words = &mut bytes[..chunk.len() * BLOCK];
+            blocks::for_each_block(answers, ANSWERS_PER_TASK, threads, |start, block| {
+                let mut bytes = [0_u8; ANSWERS_PER_CHUNK * CIPHER_BLOCK];
+                for (number, chunk) in block.chunks_mut(ANSWERS_PER_CHUNK).enumerate() {
+                    let first = (start + number * ANSWERS_PER_CHUNK) as u64;
+                    let words = &mut bytes[..chunk.len() * CIPHER_BLOCK];
                     keystream.fill(0, first, words);
                     for (i, (answer, words)) in chunk.iter_mut().zip(words.as_chunks::<16>().0).enumerate() {
                         *answer = self.respond(&keystream, first + i as u64, u128::from_le_bytes(*words), *answer);

@@ -26,7 +26,7 @@ use crate::math::float_environment::in_default_environment;
 use crate::math::integer::Integer;
 use crate::math::natural::Natural;
 use crate::params::{exp2, positive};
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 mod compare;
 pub(crate) mod lazy;
@@ -40,7 +40,7 @@ pub use types::Noise;
 use types::{Signed, finite};
 
 /// Candidates whose words are in memory at once.
-const CHUNK: usize = 1024;
+const CANDIDATES_PER_CHUNK: usize = 1024;
 
 /// How utilities turn into `t`: `(max u − u)·numerator/denominator`, exactly.
 #[derive(Clone, Copy, Debug)]
@@ -270,13 +270,13 @@ impl<'a> Selection<'a> {
         // The best lower bound on a noisy utility so far, relative to the largest utility: at first, that of the candidate which
         // has it. Whatever is far below never becomes a contender.
         let mut best = self.first_bound(widening);
-        let mut bytes = [0_u8; CHUNK * 8];
-        for (number, chunk) in self.utilities.chunks(CHUNK).enumerate() {
+        let mut bytes = [0_u8; CANDIDATES_PER_CHUNK * 8];
+        for (number, chunk) in self.utilities.chunks(CANDIDATES_PER_CHUNK).enumerate() {
             let words = &mut bytes[..chunk.len() * 8];
-            self.keystream.fill(0, (number * CHUNK / (BLOCK / 8)) as u64, words);
+            self.keystream.fill(0, (number * CANDIDATES_PER_CHUNK / (CIPHER_BLOCK / 8)) as u64, words);
             for (i, (&utility, word)) in chunk.iter().zip(words.as_chunks().0).enumerate() {
                 let word = u64::from_le_bytes(*word);
-                let index = number * CHUNK + i;
+                let index = number * CANDIDATES_PER_CHUNK + i;
                 let count = self.count(index);
                 if count == 0 || self.cannot_win(word, finite(utility), count, best - widening) {
                     continue;

@@ -30,13 +30,13 @@ use crate::math::float_environment::in_default_environment;
 use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 use crate::params::exp2;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 /// Words that are in memory at once.
-const CHUNK: usize = 1024;
+const WORDS_PER_CHUNK: usize = 1024;
 
 /// From this probability on there is a coin for every record.
-const DENSE: f64 = 1.0 / 32.0;
+const MIN_DENSE_PROBABILITY: f64 = 1.0 / 32.0;
 
 /// The largest population: members are numbered by `i64`, and the float next to a number of records is off by less than 2⁻⁵².
 pub const MAX_POPULATION: u64 = 1 << 62;
@@ -73,7 +73,7 @@ pub fn poisson_widened(
     }
     leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
-        if probability >= DENSE {
+        if probability >= MIN_DENSE_PROBABILITY {
             return by_coins(&keystream, population, probability);
         }
         in_default_environment(|| by_gaps(&keystream, population, probability, widening))
@@ -187,11 +187,11 @@ fn check_population(population: u64) -> Result<(), Error> {
 fn by_coins(keystream: &Keystream, population: u64, probability: f64) -> Result<Vec<i64>, Error> {
     let threshold = (probability * exp2(64)) as u64;
     let mut members = room(expected(population, probability))?;
-    let mut bytes = [0_u8; CHUNK * 8];
-    let mut joining = [0_i64; CHUNK];
+    let mut bytes = [0_u8; WORDS_PER_CHUNK * 8];
+    let mut joining = [0_i64; WORDS_PER_CHUNK];
     let mut start = 0;
     while start < population {
-        let words = &mut bytes[..8 * (population - start).min(CHUNK as u64) as usize];
+        let words = &mut bytes[..8 * (population - start).min(WORDS_PER_CHUNK as u64) as usize];
         keystream.fill(0, start / WORDS_A_BLOCK, words);
         let mut count = 0;
         for (i, word) in words.as_chunks().0.iter().enumerate() {
@@ -201,7 +201,7 @@ fn by_coins(keystream: &Keystream, population: u64, probability: f64) -> Result<
         }
         members.try_reserve(count)?;
         members.extend_from_slice(&joining[..count]);
-        start += CHUNK as u64;
+        start += WORDS_PER_CHUNK as u64;
     }
     Ok(members)
 }
@@ -308,24 +308,24 @@ impl Rate {
     }
 }
 
-const WORDS_A_BLOCK: u64 = BLOCK as u64 / 8;
+const WORDS_A_BLOCK: u64 = CIPHER_BLOCK as u64 / 8;
 
 /// Words of stream 0, one after the other.
 struct Words<'a> {
     keystream: &'a Keystream,
-    bytes: [u8; CHUNK * 8],
+    bytes: [u8; WORDS_PER_CHUNK * 8],
     next: u64,
 }
 
 impl<'a> Words<'a> {
     fn new(keystream: &'a Keystream) -> Self {
-        Self { keystream, bytes: [0; CHUNK * 8], next: 0 }
+        Self { keystream, bytes: [0; WORDS_PER_CHUNK * 8], next: 0 }
     }
 
     /// Returns the next word and its number.
     #[inline(always)]
     fn next(&mut self) -> (u64, u64) {
-        let (index, place) = (self.next, self.next as usize % CHUNK);
+        let (index, place) = (self.next, self.next as usize % WORDS_PER_CHUNK);
         if place == 0 {
             self.keystream.fill(0, index / WORDS_A_BLOCK, &mut self.bytes);
         }

@@ -177,7 +177,7 @@ impl<'a, T: Float> Drive<'a, T> {
         sums: &mut [i64],
     ) -> Option<u64> {
         let isa = self.rule.rule.isa;
-        let (mut within, mut fused) = (0, None::<[f64; fused_measure::ROWS]>);
+        let (mut within, mut fused) = (0, None::<[f64; fused_measure::FUSED_ROWS]>);
         for start in rows.clone().step_by(tiling.rows) {
             let tile = start..rows.end.min(start + tiling.rows);
             let next = tile.end..rows.end.min(tile.end + tiling.ahead);
@@ -243,16 +243,16 @@ impl<'a, T: Float> Blocks<'a, T> {
     /// Returns room for the blocks of a row.
     fn for_pieces(pieces: &[Piece<'a, T>]) -> Result<Self, Error> {
         let mut blocks = Vec::new();
-        blocks.try_reserve_exact(pieces.iter().map(|piece| piece.width.div_ceil(measure::BLOCK)).sum())?;
+        blocks.try_reserve_exact(pieces.iter().map(|piece| piece.width.div_ceil(measure::BLOCK_ELEMENTS)).sum())?;
         Ok(Self { blocks })
     }
 
     /// Returns the sum of squares of a row: the bits of [`measure::add_squares`], by blocks shared among threads.
     fn measure(&mut self, isa: Isa, pieces: &[Piece<'a, T>], row: usize, threads: NonZeroUsize) -> f64 {
         self.blocks.clear();
-        let blocks = plain::row(pieces, row).flat_map(|leaf| leaf.chunks(measure::BLOCK));
+        let blocks = plain::row(pieces, row).flat_map(|leaf| leaf.chunks(measure::BLOCK_ELEMENTS));
         self.blocks.extend(blocks.map(|block| (block, 0.0)));
-        for_each_block(&mut self.blocks, COLUMNS_PER_TASK / measure::BLOCK, threads, |_, blocks| {
+        for_each_block(&mut self.blocks, COLUMNS_PER_TASK / measure::BLOCK_ELEMENTS, threads, |_, blocks| {
             in_default_environment(|| {
                 for (block, total) in blocks {
                     add_powers(isa, Power::Second, block, block.len(), 1.0, core::slice::from_mut(total));
@@ -288,7 +288,7 @@ fn next_tile<'a, T: Float>(
     steps: &[Step],
 ) -> Option<NextTile<'a, T>> {
     let [piece] = pieces else { return None };
-    let are_four = tile.len() == fused_measure::ROWS && next.len() == fused_measure::ROWS;
+    let are_four = tile.len() == fused_measure::FUSED_ROWS && next.len() == fused_measure::FUSED_ROWS;
     let are_plain = steps.iter().all(|step| matches!(step, Step::Add { .. }));
     (are_four && are_plain).then(|| NextTile::new(piece, next.start))
 }

@@ -7,7 +7,7 @@
 
 use core::num::NonZeroUsize;
 
-use super::kernels::measure::{BLOCK, Power, add_powers, largest_magnitude};
+use super::kernels::measure::{BLOCK_ELEMENTS, Power, add_powers, largest_magnitude};
 use super::rule::clip_norm::ClipNorm;
 use super::rule::decide::{Decision, Fate, Rule};
 use super::rule::error_budget::ErrorBudget;
@@ -143,9 +143,9 @@ fn copy_and_decide<T: Float>(isa: Isa, power: Power, leaves: &mut [Given<'_, '_,
     let mut total = [0.0];
     for (row, out) in &mut *leaves {
         assert!(row.is_none_or(|row| row.len() == out.len()), "a leaf and its output have one length");
-        for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+        for (block, out) in out.chunks_mut(BLOCK_ELEMENTS).enumerate() {
             if let Some(row) = row {
-                out.copy_from_slice(&row[block * BLOCK..][..out.len()]);
+                out.copy_from_slice(&row[block * BLOCK_ELEMENTS..][..out.len()]);
             }
             add_powers(isa, power, out, out.len(), 1.0, &mut total);
         }

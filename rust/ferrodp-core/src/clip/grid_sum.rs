@@ -265,7 +265,7 @@ mod tests {
 
     const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
-    /// Adds `first` as it was measured and `second` as it was added: an array that another thread changed meanwhile.
+    /// Adds `first` as it was measured and `second` as it was added: an array that another thread changed in between.
     fn add_changing(
         first: &[f64],
         second: &[f64],
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_shrinks_meanwhile_is_as_good_as_any() {
+    fn a_row_that_shrinks_in_between_is_as_good_as_any() {
         let (sum, outcome) = add_changing(&[0.5; 4], &[0.25; 4], 4, ONE);
 
         assert_eq!(Ok(()), outcome);

@@ -143,7 +143,7 @@ const CACHED_TILE_BYTES: usize = 1 << 18;
 const UNCACHED_TILE_BYTES: usize = 1 << 14;
 
 /// Up to this many bytes, as many rows as are added together make a tile anyway: they share one pass over the sums. The same where the
-/// next ones are measured meanwhile. Record: measured-meanwhile.
+/// next ones are measured at the same time. Record: measured-meanwhile.
 const JOINT_TILE_MAX_BYTES: usize = 1 << 21;
 const FUSED_TILE_MAX_BYTES: usize = 1 << 23;
 

@@ -1,8 +1,8 @@
 //! Sums that cost nothing until they are added to.
 //!
 //! The system hands out large memory as pages that are made, zeroed, on first touch. Writing zeros there would touch every
-//! page once more than needed, so the allocator is asked for zeros instead. A page of 4 KB each time costs more than all that
-//! is then done with its 512 sums, so the system is asked for large pages where they fit wholly inside.
+//! page once more than needed, so zeros are requested of the allocator instead. A page of 4 KB each time costs more than all that
+//! is then done with its 512 sums, so large pages are requested of the system where they fit wholly inside.
 
 use core::alloc::Layout;
 use std::alloc::alloc_zeroed;
@@ -30,7 +30,7 @@ pub(super) fn zeros(len: usize) -> Result<Vec<i64>, TryReserveError> {
         }
     }
     let mut zeros = Vec::new();
-    zeros.try_reserve_exact(len)?; // says what is wrong, or has found room meanwhile
+    zeros.try_reserve_exact(len)?; // says what is wrong, or has found room by now
     zeros.resize(len, 0);
     Ok(zeros)
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_zeros_as_were_asked_for_can_be_written_and_grown() {
+    fn as_many_zeros_as_were_requested_can_be_written_and_grown() {
         for len in [0, 1, 7, 1000, 1 << 17, (1 << 20) + 3] {
             let mut sums = zeros(len).expect("memory");
             assert_eq!((len, true), (sums.len(), sums.iter().all(|k| *k == 0)));

@@ -8,13 +8,13 @@ use crate::sample::standard::PROPOSED_BITS;
 
 /// How many standard deviations a variable may be from 0 for the bounds to hold; what is beyond leaves everything open.
 /// The probability is below 10⁻³⁴⁷.
-const FARTHEST: f64 = 40.0;
+const MAX_DEVIATIONS: f64 = 40.0;
 
 /// Relative error of one operation.
-const UNIT: f64 = f64::EPSILON / 2.0;
+const UNIT_ROUNDOFF: f64 = f64::EPSILON / 2.0;
 
 /// Room for the rounding of what is computed here: see [`super`], *Bounds in floating point*.
-const ROOM: f64 = 1.001;
+const ROUNDED_UP: f64 = 1.001;
 
 /// What bounds the noise of one step, in standard deviations of `Z`.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Bounds {
     pub(super) scaled_buffers: Vec<f64>,
     /// `Σ_j |L_tj|` of the output's row.
     gain: f64,
-    /// Operations whose rounding errors count as errors of `Z`, weighted by the sizes of what they round: with [`UNIT`] a number.
+    /// Operations whose rounding errors count as errors of `Z`, weighted by the sizes of what they round: with [`UNIT_ROUNDOFF`] a number.
     rounded: f64,
     /// Units of the last place that the buffers' own updates add.
     truncated: f64,
@@ -38,12 +38,13 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Returns how far the noise may be from the truth if each `Z` is off by `error` at most, computed in `f64`.
     pub(super) fn of_floats(&self, error: f64) -> f64 {
-        (self.gain * (error + self.rounded * UNIT) + self.total_steps * 2.0 * UNIT * self.total) * ROOM
+        (self.gain * (error + self.rounded * UNIT_ROUNDOFF) + self.total_steps * 2.0 * UNIT_ROUNDOFF * self.total)
+            * ROUNDED_UP
     }
 
     /// The same for fixed point, where each operation cuts off less than `unit`.
     pub(super) fn of_fixed_point(&self, error: f64, unit: f64) -> f64 {
-        (self.gain * (error + self.truncated * unit) + self.total_steps * unit) * ROOM
+        (self.gain * (error + self.truncated * unit) + self.total_steps * unit) * ROUNDED_UP
     }
 }
 
@@ -140,14 +141,14 @@ impl Responses {
     }
 
     fn bounds(&self, system: &System, totals: bool, mut buffers: Vec<f64>) -> Bounds {
-        let noise = FARTHEST * self.noise_square.sqrt() * ROOM;
-        let total = FARTHEST * self.total_square.sqrt() * ROOM;
+        let noise = MAX_DEVIATIONS * self.noise_square.sqrt() * ROUNDED_UP;
+        let total = MAX_DEVIATIONS * self.total_square.sqrt() * ROUNDED_UP;
         let (mut rounded, mut truncated) = of_band(system, self.step, noise);
         if let System::Buffered { decays, weights } = system {
             let terms = 2.0 * (weights.len() as f64 + 1.0);
-            (rounded, truncated) = (terms * FARTHEST, weights.len() as f64);
+            (rounded, truncated) = (terms * MAX_DEVIATIONS, weights.len() as f64);
             for i in 0..weights.len() {
-                buffers[i] = FARTHEST * self.squares[i].sqrt() * ROOM;
+                buffers[i] = MAX_DEVIATIONS * self.squares[i].sqrt() * ROUNDED_UP;
                 let weight = weights[i].abs();
                 let update = 4.0 * (decays[i].abs() * buffers[i] + noise);
                 rounded += weight * (terms * buffers[i] + self.decayed[i] * update);
@@ -161,14 +162,14 @@ impl Responses {
             let divided = if gain > 0.0 { size / gain } else { 0.0 };
             // Each step of a total adds those of its own sum.
             let terms = (coefficients.len() as f64 + 2.0) * if totals { (self.step + 1) as f64 } else { 1.0 };
-            rounded = 2.0 * terms * FARTHEST * divided;
+            rounded = 2.0 * terms * MAX_DEVIATIONS * divided;
             truncated = terms * if gain > 0.0 { 1.0 / gain } else { 0.0 };
         }
         let total_steps = if totals { (self.step + 1) as f64 } else { 0.0 };
         let unit = exp2(PROPOSED_BITS.cast_signed());
         buffers.iter_mut().for_each(|buffer| *buffer *= unit);
         let scaled_buffers = buffers;
-        Bounds { variable: FARTHEST, noise, total, scaled_buffers, gain, rounded, truncated, total_steps }
+        Bounds { variable: MAX_DEVIATIONS, noise, total, scaled_buffers, gain, rounded, truncated, total_steps }
     }
 }
 
@@ -177,7 +178,7 @@ fn of_band(system: &System, step: u64, noise: f64) -> (f64, f64) {
     let row = system.row(step);
     let size: f64 = row.iter().map(|coefficient| coefficient.abs()).sum();
     let terms = 2.0 * (row.len() as f64 + 1.0);
-    (terms * (FARTHEST + size * noise), terms * (1.0 + row.first().map_or(0.0, |first| first.abs())))
+    (terms * (MAX_DEVIATIONS + size * noise), terms * (1.0 + row.first().map_or(0.0, |first| first.abs())))
 }
 
 /// What bands that are not Toeplitz have had so far: the most of all steps.
@@ -198,19 +199,19 @@ impl Widest {
         let all = if totals { solved(system, len, |_| true)? } else { Vec::new() };
         let squares = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>();
         let sizes = |row: &[f64]| row.iter().map(|x| x.abs()).sum::<f64>();
-        let noise = FARTHEST * squares(&last).sqrt() * ROOM;
+        let noise = MAX_DEVIATIONS * squares(&last).sqrt() * ROUNDED_UP;
         let row = system.row(step);
         self.noise = self.noise.max(noise);
         self.row = self.row.max(sizes(row));
         self.diagonal = self.diagonal.max(row[0].abs());
         let terms = 2.0 * (row.len() as f64 + 1.0);
         Ok(Bounds {
-            variable: FARTHEST,
+            variable: MAX_DEVIATIONS,
             noise,
-            total: FARTHEST * squares(&all).sqrt() * ROOM,
+            total: MAX_DEVIATIONS * squares(&all).sqrt() * ROUNDED_UP,
             scaled_buffers: Vec::new(),
             gain: if totals { sizes(&all) } else { sizes(&last) },
-            rounded: terms * (FARTHEST + self.row * self.noise),
+            rounded: terms * (MAX_DEVIATIONS + self.row * self.noise),
             truncated: terms * (1.0 + self.diagonal),
             total_steps: if totals { len as f64 } else { 0.0 },
         })

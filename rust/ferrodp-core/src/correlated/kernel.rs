@@ -7,7 +7,7 @@ use super::value::Value;
 use crate::isa::dispatch::Kernel;
 
 /// Adding and subtracting this rounds a number below 2⁵¹ to the nearest integer.
-const ROUNDER: f64 = 6_755_399_441_055_744.0;
+const ROUNDING_SHIFT: f64 = 6_755_399_441_055_744.0;
 
 /// What a chunk's numbers must not exceed, in units of the proposed variables.
 pub(super) struct Limits<'a> {
@@ -163,7 +163,7 @@ impl<T: Value> Kind for Floats<T> {
         // From 2⁵² steps on a float is a multiple; between, somebody else says.
         let is_small = steps.abs() < 2_251_799_813_685_248.0;
         let is_large = (steps.abs() >= 4_503_599_627_370_496.0) & (steps.abs() <= f64::MAX);
-        let whole = if is_small { (steps + ROUNDER) - ROUNDER } else { steps };
+        let whole = if is_small { (steps + ROUNDING_SHIFT) - ROUNDING_SHIFT } else { steps };
         let left = if is_small { steps - whole } else { 0.0 };
         (whole, left, is_small | is_large)
     }
@@ -196,7 +196,7 @@ impl Kind for Integers {
     #[inline(always)]
     fn join(whole: i64, n: f64, _: u32) -> i64 {
         // |n| < 2⁵¹ where a sum is decided; there is no conversion of vectors before AVX-512.
-        let n = (n + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()).cast_signed();
+        let n = (n + ROUNDING_SHIFT).to_bits().wrapping_sub(ROUNDING_SHIFT.to_bits()).cast_signed();
         whole.saturating_add(n)
     }
 }
@@ -242,7 +242,7 @@ impl<K: Kind> Kernel for Round<'_, K> {
         for i in 0..len {
             let (whole, left, is_exact) = K::split(values[i], grid);
             let y = left + factor * noise[i];
-            let n = (y + ROUNDER) - ROUNDER;
+            let n = (y + ROUNDING_SHIFT) - ROUNDING_SHIFT;
             // Written so that what is not a number is open.
             let is_decided = ((y - n).abs() < limit) & is_exact;
             open[i] = u8::from(!is_decided);

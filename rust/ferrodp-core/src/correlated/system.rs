@@ -6,7 +6,7 @@ use crate::error::Error;
 const MAX_TERMS: usize = 1 << 20;
 
 /// The largest coefficient.
-const LARGEST: f64 = 1_048_576.0;
+const MAX_COEFFICIENT: f64 = 1_048_576.0;
 
 /// A lower-triangular matrix `C`, or its inverse.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub enum System {
 
 /// Checks numbers that are to be finite and of moderate size.
 fn moderate(name: &'static str, values: &[f64]) -> Result<(), Error> {
-    match values.iter().find(|value| value.is_nan() || value.abs() > LARGEST) {
+    match values.iter().find(|value| value.is_nan() || value.abs() > MAX_COEFFICIENT) {
         Some(value) => Err(Error::parameter(name, *value, "numbers of size 2^20 or less")),
         None => Ok(()),
     }
@@ -41,7 +41,11 @@ fn moderate(name: &'static str, values: &[f64]) -> Result<(), Error> {
 
 /// Checks that a number that is divided by is not nearly zero.
 fn divisor(name: &'static str, value: f64) -> Result<(), Error> {
-    if value.abs() >= 1.0 / LARGEST { Ok(()) } else { Err(Error::parameter(name, value, "at least 2^-20 in size")) }
+    if value.abs() >= 1.0 / MAX_COEFFICIENT {
+        Ok(())
+    } else {
+        Err(Error::parameter(name, value, "at least 2^-20 in size"))
+    }
 }
 
 impl System {

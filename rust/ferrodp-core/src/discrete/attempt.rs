@@ -10,7 +10,7 @@
 use super::candidate::{Candidate, Further};
 use super::exact;
 use super::scale::{EXPONENT_ERROR, rough_exponent};
-use super::table::{CELL_BITS, Entry, THRESHOLD_BITS, Table, UNIT_BITS};
+use super::table::{CELL_BITS, DIGIT_BITS, Entry, Table, UNIT_BITS};
 use crate::math::exp::{self, exp_neg};
 use crate::params::exp2;
 use crate::random::Keystream;
@@ -27,8 +27,9 @@ const PAYLOAD_BITS: u32 = 63 - CELL_BITS;
 /// The acceptance is a ≤ 1 in exact arithmetic. Its exponent t ≤ 1000 is off by 12u·t, the exponential by 16u, height and
 /// count convert exactly, product and quotient round: relatively below 1.1·12020u < 2⁻³⁹·⁴ in all, u = 2⁻⁵³. `U` is known to
 /// 64 digits and sums to within 2⁻⁵². 2⁻³⁸ covers both.
-const MARGIN: f64 = 1.0 / (1_u64 << 38) as f64;
-const _: () = assert!(MARGIN > 1.1 * (EXPONENT_ERROR * exp::LARGEST + exp::ERROR) + f64::EPSILON * 4.0);
+const ACCEPTANCE_MARGIN: f64 = 1.0 / (1_u64 << 38) as f64;
+const _: () =
+    assert!(ACCEPTANCE_MARGIN > 1.1 * (EXPONENT_ERROR * exp::MAX_EXP_ARGUMENT + exp::EXP_ERROR) + f64::EPSILON * 4.0);
 
 /// Returns how many digits of `U` a first word has.
 pub(super) fn digit_bits(offset_bits: u32) -> u32 {
@@ -39,7 +40,7 @@ impl<F: Fn(u64) -> [u64; 2]> Candidate<'_, F> {
     /// Whether it is accepted; `widening` is added to the margin, for tests.
     fn is_accepted(&self, widening: f64) -> bool {
         let t = rough_exponent(self.table.law, self.table.rate, self.magnitude as f64);
-        if t <= exp::LARGEST {
+        if t <= exp::MAX_EXP_ARGUMENT {
             let (m, k) = exp_neg(t);
             let power = self.shift - k;
             // Below 2^−900 the acceptance is as good as 0 beside the margin.
@@ -49,15 +50,15 @@ impl<F: Fn(u64) -> [u64; 2]> Candidate<'_, F> {
             let first = f64::from(self.digits) * unknown;
             // Most are decided by the digits that are there: the others could add less than `unknown`.
             // mutant: known-digits-of-u-taken-for-all-there
-            if acceptance - first > unknown + MARGIN + widening {
+            if acceptance - first > unknown + ACCEPTANCE_MARGIN + widening {
                 return true;
             }
-            if first - acceptance > MARGIN + widening {
+            if first - acceptance > ACCEPTANCE_MARGIN + widening {
                 return false;
             }
             let uniform = first + self.further.word(self.next) as f64 * exp2(-64) * unknown;
             // mutant: second-stage-of-integers-no-margin
-            if (uniform - acceptance).abs() > MARGIN + widening {
+            if (uniform - acceptance).abs() > ACCEPTANCE_MARGIN + widening {
                 return uniform < acceptance;
             }
         }
@@ -166,7 +167,7 @@ pub(super) fn accepted_at_once(entry: Entry, offset_bits: u32, word: u64) -> (bo
     let payload = word << (64 - PAYLOAD_BITS);
     // Two shifts: there may be no offset, and a shift by 64 is none.
     let offset = payload >> 1 >> (63 - offset_bits);
-    let digits = payload << offset_bits >> (64 - THRESHOLD_BITS);
+    let digits = payload << offset_bits >> (64 - DIGIT_BITS);
     judged(entry, offset_bits, offset, digits, word)
 }
 
@@ -174,7 +175,7 @@ pub(super) fn accepted_at_once(entry: Entry, offset_bits: u32, word: u64) -> (bo
 /// digits.
 #[inline(always)]
 pub(super) fn accepted_with(entry: Entry, offset_bits: u32, word: u64, further: u64) -> (bool, i64) {
-    let digits = word << (64 - PAYLOAD_BITS) >> (64 - THRESHOLD_BITS);
+    let digits = word << (64 - PAYLOAD_BITS) >> (64 - DIGIT_BITS);
     // mutant: offset-of-the-first-stage-from-the-low-bits
     judged(entry, offset_bits, further >> (64 - offset_bits), digits, word)
 }

@@ -9,11 +9,11 @@ use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 
 /// The precision that is tried first, beyond the bits that the shift moves.
-const FIRST_PRECISION: u32 = 256;
+const FIRST_ATTEMPT_BITS: u32 = 256;
 
 /// Returns whether `U · divisor < f(x) · height · 2^shift`.
 pub(super) fn is_accepted<F: Fn(u64) -> [u64; 2]>(candidate: &Candidate<'_, F>) -> bool {
-    let mut precision = FIRST_PRECISION + candidate.shift.max(0).unsigned_abs();
+    let mut precision = FIRST_ATTEMPT_BITS + candidate.shift.max(0).unsigned_abs();
     loop {
         let (digits, bits) = revealed(candidate, precision);
         let decided = if candidate.magnitude == 0 {

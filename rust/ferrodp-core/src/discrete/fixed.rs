@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::isa::Isa;
 use crate::machine::blocks;
 use crate::machine::residue::leaving_nothing;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 mod thresholds;
 
@@ -37,10 +37,10 @@ pub const LARGEST_GAUSSIAN: f64 = 64.0;
 pub const LARGEST_LAPLACE: f64 = 1_125_899_906_842_624.0; // 2⁵⁰
 
 /// Samples in one unit of work for a thread.
-const WORK: usize = 1 << 12;
+const FIXED_TIME_PER_TASK: usize = 1 << 12;
 
 /// Bytes of keystream in memory at once.
-const BYTES: usize = 1 << 14;
+const KEYSTREAM_BYTES: usize = 1 << 14;
 
 /// A discrete law that is sampled in fixed time.
 #[derive(Debug)]
@@ -91,20 +91,22 @@ impl FixedTime {
     pub fn add<T: Whole>(&self, isa: Isa, key: &Key, values: &mut [T], threads: NonZeroUsize) {
         leaving_nothing(|| {
             let keystream = Keystream::new(isa, key);
-            blocks::for_each_block(values, WORK, threads, |start, block| self.add_block(&keystream, start, block));
+            blocks::for_each_block(values, FIXED_TIME_PER_TASK, threads, |start, block| {
+                self.add_block(&keystream, start, block)
+            });
         });
     }
 
     fn add_block<T: Whole>(&self, keystream: &Keystream, start: usize, values: &mut [T]) {
         let per_sample = self.blocks_per_sample();
-        let mut bytes = [0_u8; BYTES];
-        let samples = BYTES / BLOCK / per_sample;
+        let mut bytes = [0_u8; KEYSTREAM_BYTES];
+        let samples = KEYSTREAM_BYTES / CIPHER_BLOCK / per_sample;
         for (number, chunk) in values.chunks_mut(samples).enumerate() {
             // mutant: samples-of-later-chunk-digits-of-first
             let first = ((start + number * samples) * per_sample) as u64;
-            let words = &mut bytes[..chunk.len() * per_sample * BLOCK];
+            let words = &mut bytes[..chunk.len() * per_sample * CIPHER_BLOCK];
             keystream.fill(0, first, words);
-            let digits = words.as_chunks::<BLOCK>().0;
+            let digits = words.as_chunks::<CIPHER_BLOCK>().0;
             for (i, (value, digits)) in chunk.iter_mut().zip(digits.chunks_exact(per_sample)).enumerate() {
                 let (noise, is_open) = self.invert(digits);
                 if is_open {
@@ -120,7 +122,7 @@ impl FixedTime {
 
     /// Returns the sample of these blocks, and whether some decision is still open: no branch, no address depends on them.
     #[inline(always)]
-    fn invert(&self, blocks: &[[u8; BLOCK]]) -> (i64, bool) {
+    fn invert(&self, blocks: &[[u8; CIPHER_BLOCK]]) -> (i64, bool) {
         match self.decision.law {
             Law::Gaussian => {
                 let digits = u128::from_le_bytes(blocks[0]);
@@ -142,7 +144,7 @@ impl FixedTime {
 
     /// Returns the sample of these blocks where further digits are needed; `further(d, n)` is block `n` of them for decision `d`.
     #[cold]
-    fn settle(&self, blocks: &[[u8; BLOCK]], further: impl Fn(u64, u64) -> [u64; 2]) -> i128 {
+    fn settle(&self, blocks: &[[u8; CIPHER_BLOCK]], further: impl Fn(u64, u64) -> [u64; 2]) -> i128 {
         let block = |d: usize| u128::from_le_bytes(blocks[d]);
         match self.decision.law {
             Law::Gaussian => {
@@ -171,7 +173,7 @@ impl FixedTime {
 #[doc(hidden)]
 pub fn sample_of_blocks(
     law: &FixedTime,
-    blocks: &[[u8; BLOCK]],
+    blocks: &[[u8; CIPHER_BLOCK]],
     further: impl Fn(u64, u64) -> [u64; 2],
     exactly: bool,
 ) -> i128 {
@@ -214,7 +216,7 @@ fn rank(thresholds: &[[u64; 2]], digits: u128) -> (i64, u64) {
 
 /// Returns the number whose digit `j` is 1 if block `j` is below threshold `j`, and whether some are equal.
 #[inline(always)]
-fn digits_below(thresholds: &[[u64; 2]], blocks: &[[u8; BLOCK]]) -> (i64, u64) {
+fn digits_below(thresholds: &[[u64; 2]], blocks: &[[u8; CIPHER_BLOCK]]) -> (i64, u64) {
     let (mut number, mut open) = (0_u64, 0);
     for (j, (&threshold, block)) in thresholds.iter().zip(blocks).enumerate() {
         let digits = u128::from_le_bytes(*block);

@@ -5,7 +5,7 @@ use crate::math::interval::Interval;
 use crate::math::natural::Natural;
 
 /// The smallest and the largest scale. Below, every sample is 0 for all practical purposes; above, samples could leave `i64`.
-pub const RANGE: core::ops::RangeInclusive<f64> = 0.01..=144_115_188_075_855_872.0; // 2⁵⁷
+pub const SCALE_RANGE: core::ops::RangeInclusive<f64> = 0.01..=144_115_188_075_855_872.0; // 2⁵⁷
 
 /// Which discrete law, up to its scale: the weight of the integer `x` is `exp(−exponent(x))`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,11 +27,11 @@ impl Scale {
     /// Returns `numerator / denominator`.
     ///
     /// # Errors
-    /// If it lies outside [`RANGE`].
+    /// If it lies outside [`SCALE_RANGE`].
     pub fn from_ratio(numerator: u64, denominator: u64) -> Result<Self, Error> {
         let scale = Self { numerator, denominator };
         let value = scale.approximate();
-        if denominator == 0 || !RANGE.contains(&value) {
+        if denominator == 0 || !SCALE_RANGE.contains(&value) {
             return Err(Error::parameter("scale", value, "from 0.01 to 2^57"));
         }
         Ok(scale)
@@ -40,9 +40,9 @@ impl Scale {
     /// Returns exactly the number that a float denotes.
     ///
     /// # Errors
-    /// If it lies outside [`RANGE`].
+    /// If it lies outside [`SCALE_RANGE`].
     pub fn from_float(value: f64) -> Result<Self, Error> {
-        if !RANGE.contains(&value) {
+        if !SCALE_RANGE.contains(&value) {
             return Err(Error::parameter("scale", value, "from 0.01 to 2^57"));
         }
         let bits = value.to_bits();

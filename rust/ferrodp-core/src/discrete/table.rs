@@ -21,14 +21,15 @@ use crate::params::{exp2, floor_log2};
 
 /// Cells of an envelope, as bits of the word that chooses one.
 pub(super) const CELL_BITS: u32 = 13;
-const CELLS: usize = 1 << CELL_BITS;
+const CELL_COUNT: usize = 1 << CELL_BITS;
 
 /// `N₀` is a multiple of this.
 pub(super) const UNIT_BITS: u32 = 16;
 
 /// Factor between a computed weight and a bound on the true one; see [`weight`].
-const SLACK: f64 = 1.0 / (1_u64 << 38) as f64;
-const _: () = assert!(SLACK > 1.1 * (EXPONENT_ERROR * exp::LARGEST + exp::ERROR), "the bound of `weight`");
+const WEIGHT_SLACK: f64 = 1.0 / (1_u64 << 38) as f64;
+const _: () =
+    assert!(WEIGHT_SLACK > 1.1 * (EXPONENT_ERROR * exp::MAX_EXP_ARGUMENT + exp::EXP_ERROR), "the bound of `weight`");
 
 /// Blocks that would fill less than this share of a cell are left to the tail.
 const LEAST_CELL: f64 = 0.25;
@@ -37,7 +38,7 @@ const LEAST_CELL: f64 = 0.25;
 const BLOCKS_A_SCALE: i32 = 5;
 
 /// Digits of `U` that thresholds speak of.
-pub(super) const THRESHOLD_BITS: u32 = 16;
+pub(super) const DIGIT_BITS: u32 = 16;
 
 /// A cell's entry, packed: its block (signed; the least number for the tail) above the threshold.
 #[derive(Clone, Copy)]
@@ -47,12 +48,12 @@ impl Entry {
     const TAIL: Self = Self(1 << 31);
 
     fn new(block: i16, threshold: u16) -> Self {
-        Self(u32::from(block as u16) << THRESHOLD_BITS | u32::from(threshold))
+        Self(u32::from(block as u16) << DIGIT_BITS | u32::from(threshold))
     }
 
     #[inline(always)]
     pub(super) fn block(self) -> i64 {
-        i64::from(self.0.cast_signed() >> THRESHOLD_BITS)
+        i64::from(self.0.cast_signed() >> DIGIT_BITS)
     }
 
     #[inline(always)]
@@ -77,14 +78,14 @@ pub(super) struct Table {
     pub(super) offset_bits: u32,
     /// `N₀ · 2^UNIT_BITS`.
     pub(super) height: u32,
-    pub(super) entries: Box<[Entry; CELLS]>,
+    pub(super) entries: Box<[Entry; CELL_COUNT]>,
     /// `n_b`.
     pub(super) counts: Vec<u32>,
     /// `n_t`, `x₀` and `v`.
     pub(super) tail_count: u32,
     pub(super) tail_start: u64,
     pub(super) tail_bits: u32,
-    /// Digits of the uniform number that first words hold; at least [`THRESHOLD_BITS`].
+    /// Digits of the uniform number that first words hold; at least [`DIGIT_BITS`].
     pub(super) digit_bits: u32,
 }
 
@@ -103,7 +104,7 @@ impl Table {
             rate,
             offset_bits,
             height,
-            entries: Box::new([Entry::TAIL; CELLS]),
+            entries: Box::new([Entry::TAIL; CELL_COUNT]),
             tail_count: tail.count,
             tail_start: (counts.len() as u64) << offset_bits,
             tail_bits: tail.bits,
@@ -121,7 +122,7 @@ impl Table {
 
     /// Lowers every threshold by so much of a probability: more is left to later stages, and nothing else may change.
     pub(super) fn lower_thresholds(&mut self, margin: f64) {
-        let digits = (margin * exp2(THRESHOLD_BITS.cast_signed())).ceil() as u16;
+        let digits = (margin * exp2(DIGIT_BITS.cast_signed())).ceil() as u16;
         for entry in self.entries.iter_mut().filter(|entry| !entry.is_tail()) {
             *entry = Entry::new(entry.block() as i16, entry.threshold().saturating_sub(digits));
         }
@@ -133,7 +134,7 @@ impl Table {
         for (block, &count) in self.counts.iter().enumerate() {
             let acceptance = height * plan.weight_below(block as f64) / f64::from(count);
             // mutant: thresholds-rounded-up
-            let threshold = (acceptance * exp2(THRESHOLD_BITS.cast_signed())).floor() as u16;
+            let threshold = (acceptance * exp2(DIGIT_BITS.cast_signed())).floor() as u16;
             let block = i16::try_from(block).expect("fewer blocks than cells");
             let signs: &[i16] = if self.offset_bits == 0 && block != 0 { &[1, -1] } else { &[1] };
             for sign in signs {
@@ -163,19 +164,19 @@ struct Plan {
 impl Plan {
     /// Returns an upper bound on `f(b·w)`.
     fn weight_above(&self, block: f64) -> f64 {
-        weight(rough_exponent(self.law, self.rate, block * self.width)) * (1.0 + SLACK)
+        weight(rough_exponent(self.law, self.rate, block * self.width)) * (1.0 + WEIGHT_SLACK)
     }
 
     /// Returns a lower bound on `f` on block `b`: at its last integer.
     fn weight_below(&self, block: f64) -> f64 {
         // mutant: thresholds-those-of-block-first-integer
         let last = (block + 1.0) * self.width - 1.0;
-        weight(rough_exponent(self.law, self.rate, last)) * (1.0 - SLACK)
+        weight(rough_exponent(self.law, self.rate, last)) * (1.0 - WEIGHT_SLACK)
     }
 
     /// Returns the largest `N₀` for which all cells suffice, the counts of the body, and the tail with what is left.
     fn fill(&self, weights: &[f64]) -> (u32, Vec<u32>, Tail) {
-        let (mut fits, mut too_high) = (0_u32, (CELLS as u32 + 1) << UNIT_BITS);
+        let (mut fits, mut too_high) = (0_u32, (CELL_COUNT as u32 + 1) << UNIT_BITS);
         while too_high - fits > 1 {
             let middle = fits + (too_high - fits) / 2;
             if self.count(weights, middle).is_some() {
@@ -186,7 +187,7 @@ impl Plan {
         }
         let (counts, mut tail, used) =
             self.count(weights, fits).expect("a height of zero needs no cells but the tail's");
-        tail.count += CELLS as u32 - used;
+        tail.count += CELL_COUNT as u32 - used;
         (fits, counts, tail)
     }
 
@@ -206,7 +207,7 @@ impl Plan {
             let count = needed.next_up().ceil();
             counts.push(count as u32);
             used += count as u64 * if signed && block > 0 { 2 } else { 1 };
-            if used > CELLS as u64 {
+            if used > CELL_COUNT as u64 {
                 return None;
             }
         }
@@ -218,7 +219,7 @@ impl Plan {
         // A weight below e^−1000 counts as 0 here; one cell is far above what it needs.
         let tail = Tail { count: (needed.next_up().next_up().ceil() as u32).max(1), bits };
         used += u64::from(tail.count);
-        (used <= CELLS as u64).then_some((counts, tail, used as u32))
+        (used <= CELL_COUNT as u64).then_some((counts, tail, used as u32))
     }
 
     /// Returns the least `v` for which `f` halves over every `2^v` integers from `start` on.
@@ -240,13 +241,13 @@ impl Plan {
     }
 }
 
-/// Returns `e^−t`, within a factor 1 ± [`SLACK`] of the weight whose exponent `t` is a rough one of; 0 stands for less than
+/// Returns `e^−t`, within a factor 1 ± [`WEIGHT_SLACK`] of the weight whose exponent `t` is a rough one of; 0 stands for less than
 /// e^−1000.
 ///
 /// # Numerics
 /// The exponent is within 12u·t (u = 2⁻⁵³), so the weight within a factor e^(12u·1000) < 1 + 2⁻³⁹; [`exp_neg`] adds 16u.
 fn weight(t: f64) -> f64 {
-    if t > exp::LARGEST {
+    if t > exp::MAX_EXP_ARGUMENT {
         return 0.0;
     }
     let (m, k) = exp_neg(t);
@@ -309,7 +310,7 @@ mod tests {
         for table in tables() {
             let signs = |block: usize| if table.is_signed() && block > 0 { 2 } else { 1 };
             let body: u32 = table.counts.iter().enumerate().map(|(b, n)| n * signs(b)).sum();
-            assert_eq!(CELLS as u32, body + table.tail_count);
+            assert_eq!(CELL_COUNT as u32, body + table.tail_count);
             assert_eq!(table.tail_count as usize, table.entries.iter().filter(|e| e.is_tail()).count());
             assert!(table.tail_count < 96, "{} cells of tail for {:?} {:?}", table.tail_count, table.law, table.scale);
             let mean: f64 = table
@@ -318,7 +319,7 @@ mod tests {
                 .filter(|e| !e.is_tail())
                 .map(|e| f64::from(e.threshold()) * exp2(-16))
                 .sum::<f64>()
-                / CELLS as f64;
+                / CELL_COUNT as f64;
             assert!(mean > 0.85, "only {mean} accepted at once for {:?} {:?}", table.law, table.scale);
         }
     }

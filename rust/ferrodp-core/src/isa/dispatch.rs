@@ -91,20 +91,20 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
 }
 
 /// Bytes of a page: no CPU fetches ahead beyond it.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Bytes that one prefetch brings.
 pub(crate) const CACHE_LINE: usize = 64;
 
 /// Cache lines after which a CPU has noticed a stream of addresses.
-const START: usize = 8;
+const STREAM_START_LINES: usize = 8;
 
 /// Asks for the first few cache lines of each page of so many elements, up to the second-level cache: CPUs that fetch by themselves
 /// what follows in a stream of addresses begin anew with each page.
 #[inline(always)]
 pub(crate) fn prefetch_starts<T>(start: *const T, elements: usize) {
-    for page in (0..elements * size_of::<T>()).step_by(PAGE) {
-        for line in 0..START {
+    for page in (0..elements * size_of::<T>()).step_by(PAGE_BYTES) {
+        for line in 0..STREAM_START_LINES {
             prefetch_second(start.wrapping_byte_add(page + line * CACHE_LINE));
         }
     }
@@ -117,15 +117,15 @@ pub(crate) fn prefetch<T>(address: *const T) {
 }
 
 /// The same for what is not read soon: up to the second-level cache. To bring lines from memory into the first, a CPU has
-/// so few places that what it computes with meanwhile waits.
+/// so few places that what it computes with in between waits.
 #[inline(always)]
 pub(crate) fn prefetch_second<T>(address: *const T) {
     prefetch_into::<2, T>(address);
 }
 
 /// Whether a core has a second-level cache of 2 MB, and reads what lies beyond at a quarter of its speed or less: there it is better
-/// asked for into the second, and in longer streams. Intel's servers of that kind have these instructions.
-pub(crate) fn waits_long() -> bool {
+/// prefetched into the second, and in longer streams. Intel's servers of that kind have these instructions.
+pub(crate) fn has_slow_l3() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx512fp16");
     #[cfg(not(target_arch = "x86_64"))]

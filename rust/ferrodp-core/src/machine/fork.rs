@@ -17,10 +17,10 @@ use crate::machine::wiped::{Memory, Zeros};
 unsafe impl Zeros for AtomicU64 {}
 
 /// The largest generation that this process or an ancestor had; inherited.
-static LAST: AtomicU64 = AtomicU64::new(0);
+static LAST_GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// Where this process' generation is, zero if it has none yet. Null until somebody asks.
-static CURRENT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+static CURRENT_GENERATION: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Returns this process' generation: the same number until a fork, and in the child one that no ancestor had.
 ///
@@ -42,13 +42,13 @@ pub fn generation() -> u64 {
 }
 
 fn next() -> u64 {
-    LAST.fetch_add(1, Ordering::AcqRel) + 1
+    LAST_GENERATION.fetch_add(1, Ordering::AcqRel) + 1
 }
 
 /// Returns the word that forks wipe, or `None` if there can be none. Takes no lock, which a fork could leave locked.
 fn word() -> Option<&'static AtomicU64> {
     // SAFETY: what is stored below lives, and is never changed but through the atomic.
-    if let Some(word) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
+    if let Some(word) = unsafe { CURRENT_GENERATION.load(Ordering::Acquire).as_ref() } {
         return Some(word);
     }
     let handled = handle_forks();
@@ -59,7 +59,7 @@ fn word() -> Option<&'static AtomicU64> {
         None => return None,
     };
     let pointer = core::ptr::from_ref(word).cast_mut();
-    match CURRENT.compare_exchange(core::ptr::null_mut(), pointer, Ordering::AcqRel, Ordering::Acquire) {
+    match CURRENT_GENERATION.compare_exchange(core::ptr::null_mut(), pointer, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(word),
         // SAFETY: as above; what this thread made stays unused.
         Err(first) => unsafe { first.as_ref() },
@@ -72,7 +72,7 @@ fn handle_forks() -> bool {
     /// Runs in a child, where nothing but such stores is safe.
     extern "C" fn wipe() {
         // SAFETY: as in `word`.
-        if let Some(word) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
+        if let Some(word) = unsafe { CURRENT_GENERATION.load(Ordering::Acquire).as_ref() } {
             word.store(0, Ordering::Release);
         }
     }

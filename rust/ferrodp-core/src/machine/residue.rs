@@ -4,7 +4,7 @@
 //! not enough: it misses the copies. Instead, whatever computes with a key does so inside [`leaving_nothing`], and four rules
 //! together leave no copy:
 //!
-//! - *Stack.* All frames of the work lie below the frame of [`overwriting`], which overwrites [`DEPTH`] bytes below itself
+//! - *Stack.* All frames of the work lie below the frame of [`overwriting`], which overwrites [`STACK_BYTES`] bytes below itself
 //!   when the work is done, panics included; fewer where the work is said to be less deep, for they are a good part of
 //!   what a small call costs. Tests measure how deep the work gets on every path and hold it to that depth less
 //!   `SIGNAL_FRAME`; so the frame that the kernel writes when a signal interrupts the deepest function, with
@@ -24,14 +24,14 @@ use core::arch::asm;
 use crate::isa::{Isa, Kind};
 
 /// Bytes below the frame of [`overwriting`] that are overwritten, whatever the work.
-pub(crate) const DEPTH: usize = 40 << 10;
+pub(crate) const STACK_BYTES: usize = 40 << 10;
 
 /// How much less deep work gets where the cipher is not that of the `aes` crate.
 const LESS_WITH_INSTRUCTIONS: usize = 8 << 10;
 
 /// Returns a depth for work on `isa` that has no buffers of `spared` bytes which the deepest has.
 pub(crate) fn depth_without(isa: Isa, spared: usize) -> usize {
-    DEPTH - spared - if isa.kind() == Kind::Portable { 0 } else { LESS_WITH_INSTRUCTIONS }
+    STACK_BYTES - spared - if isa.kind() == Kind::Portable { 0 } else { LESS_WITH_INSTRUCTIONS }
 }
 
 /// Room for what the kernel and a handler put on the stack for a signal: with AVX-512 3.5 KB are for the registers.
@@ -42,7 +42,7 @@ pub(crate) const SIGNAL_FRAME: usize = 8 << 10;
 ///
 /// What does so is [`overwriting`], one function for all kinds of work.
 pub(crate) fn leaving_nothing<R>(work: impl FnOnce() -> R) -> R {
-    leaving_nothing_within(DEPTH, work)
+    leaving_nothing_within(STACK_BYTES, work)
 }
 
 /// The same for work that is known to get no deeper than `depth`, a signal's frame included.
@@ -279,11 +279,11 @@ fn overwrite_stack(bytes: usize, word: u64) {
 #[inline(always)]
 fn clear_registers() {}
 
-/// Writes `word` all over a frame of [`DEPTH`] bytes, which is where the frames of the work were.
+/// Writes `word` all over a frame of [`STACK_BYTES`] bytes, which is where the frames of the work were.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(never)]
 fn overwrite_stack(_: usize, word: u64) {
-    let mut frame = [const { core::mem::MaybeUninit::<u64>::uninit() }; DEPTH / 8];
+    let mut frame = [const { core::mem::MaybeUninit::<u64>::uninit() }; STACK_BYTES / 8];
     for place in &mut frame {
         // SAFETY: writes a variable; volatile, for nobody reads it.
         unsafe { core::ptr::write_volatile(place.as_mut_ptr(), word) };
@@ -494,6 +494,6 @@ mod tests {
             }
         }
         assert!(worst.0 > 16 << 10, "a chunk of words and one of noise are on the stack: {worst:?}");
-        assert!(worst.0 + SIGNAL_FRAME <= DEPTH, "{worst:?}");
+        assert!(worst.0 + SIGNAL_FRAME <= STACK_BYTES, "{worst:?}");
     }
 }

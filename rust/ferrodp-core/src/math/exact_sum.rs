@@ -7,24 +7,24 @@
 
 use core::cmp::Ordering;
 
-/// The value of the lowest bit is `2^LOWEST`: the square of the smallest subnormal number.
-const LOWEST: i32 = -2148;
+/// The value of the lowest bit is `2^LOWEST_EXPONENT`: the square of the smallest subnormal number.
+const LOWEST_EXPONENT: i32 = -2148;
 
 /// 64-bit limbs: 2148 bits below the point, 2048 above, 64 for carries, and room to round up.
-const LIMBS: usize = 67;
+const SUM_LIMBS: usize = 67;
 
 /// A sum of magnitudes or squares, exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExactSum {
     /// Least significant first.
-    limbs: [u64; LIMBS],
+    limbs: [u64; SUM_LIMBS],
 }
 
 impl ExactSum {
     /// The empty sum.
     #[must_use]
     pub const fn new() -> Self {
-        Self { limbs: [0; LIMBS] }
+        Self { limbs: [0; SUM_LIMBS] }
     }
 
     /// Adds `|x|`. A number that is not finite adds some finite number; callers have looked before.
@@ -39,12 +39,12 @@ impl ExactSum {
         self.add(u128::from(mantissa) * u128::from(mantissa), 2 * exponent);
     }
 
-    /// Adds `value · 2^exponent`, for a value below 2¹⁰⁶ and an exponent from [`LOWEST`] to 1944.
+    /// Adds `value · 2^exponent`, for a value below 2¹⁰⁶ and an exponent from [`LOWEST_EXPONENT`] to 1944.
     fn add(&mut self, value: u128, exponent: i32) {
         if value == 0 {
             return;
         }
-        let position = (exponent - LOWEST) as usize;
+        let position = (exponent - LOWEST_EXPONENT) as usize;
         let (first, shift) = (position / 64, position % 64);
         // `value` has at most 106 bits and `shift` is at most 63, so three limbs hold the shifted value.
         let low = value << shift;
@@ -154,7 +154,7 @@ mod tests {
         }
 
         assert!(sum > one);
-        let top_bits = sum.limbs[LIMBS - 1];
+        let top_bits = sum.limbs[SUM_LIMBS - 1];
         assert!(top_bits < 1 << 42, "1001 squares below 2^2048 stay below 2^2058, bit 4206 of 4288: {top_bits:b}");
     }
 

@@ -10,10 +10,10 @@ use core::hint::black_box;
 
 use zeroize::Zeroize;
 
-use super::block::BLOCK;
+use super::block::CIPHER_BLOCK;
 
 /// Blocks in flight: enough to hide the latency of a round.
-const WIDTH: usize = 8;
+const BLOCKS_IN_FLIGHT: usize = 8;
 
 /// The round keys of AES-256.
 pub(super) type RoundKeys = [__m128i; 15];
@@ -59,9 +59,9 @@ impl Cipher {
         let one = _mm_set_epi64x(1, 0);
         // A number of rounds that the compiler does not know: unrolled, one block's rounds are put behind another's.
         let rounds = black_box(&self.0[1..14]);
-        let (wide, rest) = out.as_chunks_mut::<{ WIDTH * BLOCK }>();
+        let (wide, rest) = out.as_chunks_mut::<{ BLOCKS_IN_FLIGHT * CIPHER_BLOCK }>();
         for bytes in wide {
-            let mut blocks = [_mm_setzero_si128(); WIDTH];
+            let mut blocks = [_mm_setzero_si128(); BLOCKS_IN_FLIGHT];
             for block in &mut blocks {
                 *block = _mm_xor_si128(_mm_shuffle_epi8(counter, swap), self.0[0]);
                 counter = _mm_add_epi64(counter, one);
@@ -71,17 +71,17 @@ impl Cipher {
                     *block = _mm_aesenc_si128(*block, *key);
                 }
             }
-            for (block, bytes) in blocks.into_iter().zip(bytes.as_chunks_mut::<BLOCK>().0) {
+            for (block, bytes) in blocks.into_iter().zip(bytes.as_chunks_mut::<CIPHER_BLOCK>().0) {
                 store(bytes, _mm_aesenclast_si128(block, self.0[14]));
             }
         }
-        for bytes in rest.chunks_mut(BLOCK) {
+        for bytes in rest.chunks_mut(CIPHER_BLOCK) {
             let mut block = _mm_xor_si128(_mm_shuffle_epi8(counter, swap), self.0[0]);
             counter = _mm_add_epi64(counter, one);
             for key in rounds {
                 block = _mm_aesenc_si128(block, *key);
             }
-            let mut last = [0; BLOCK];
+            let mut last = [0; CIPHER_BLOCK];
             store(&mut last, _mm_aesenclast_si128(block, self.0[14]));
             bytes.copy_from_slice(&last[..bytes.len()]);
         }
@@ -96,7 +96,7 @@ impl Drop for Cipher {
 
 /// Writes one block.
 #[inline(always)]
-fn store(bytes: &mut [u8; BLOCK], block: __m128i) {
+fn store(bytes: &mut [u8; CIPHER_BLOCK], block: __m128i) {
     // SAFETY: SSE2 is part of x86-64, and the store stays inside the 16 bytes.
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), block) };
 }

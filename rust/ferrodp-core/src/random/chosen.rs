@@ -7,24 +7,24 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::block::BLOCK;
+use super::block::CIPHER_BLOCK;
 
 /// Blocks by stream and index.
-pub type Blocks = HashMap<(u64, u64), [u8; BLOCK]>;
+pub type Blocks = HashMap<(u64, u64), [u8; CIPHER_BLOCK]>;
 
-static CHOSEN: Mutex<Option<([u8; 32], Arc<Blocks>)>> = Mutex::new(None);
+static CHOSEN_WORDS: Mutex<Option<([u8; 32], Arc<Blocks>)>> = Mutex::new(None);
 static IS_CHOSEN: AtomicBool = AtomicBool::new(false);
 
 /// Has all keystreams of this key give these blocks from now on, and no keystream of another key any but its own.
 pub fn choose(key: [u8; 32], blocks: Blocks) {
-    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some((key, Arc::new(blocks)));
+    *CHOSEN_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some((key, Arc::new(blocks)));
     IS_CHOSEN.store(true, Ordering::Release);
 }
 
 /// Ends what [`choose`] began.
 pub fn forget() {
     IS_CHOSEN.store(false, Ordering::Release);
-    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *CHOSEN_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Returns the blocks that were chosen for this key, if any were.
@@ -32,13 +32,13 @@ pub(super) fn of(key: &[u8; 32]) -> Option<Arc<Blocks>> {
     if !IS_CHOSEN.load(Ordering::Acquire) {
         return None;
     }
-    let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let chosen = CHOSEN_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
     chosen.as_ref().filter(|(whose, _)| whose == key).map(|(_, blocks)| Arc::clone(blocks))
 }
 
 /// Puts them in the place of what a cipher has filled `out` with.
 pub(super) fn lay(blocks: &Blocks, stream: u64, first_block: u64, out: &mut [u8]) {
-    for (number, bytes) in out.chunks_mut(BLOCK).enumerate() {
+    for (number, bytes) in out.chunks_mut(CIPHER_BLOCK).enumerate() {
         if let Some(block) = blocks.get(&(stream, first_block.wrapping_add(number as u64))) {
             bytes.copy_from_slice(&block[..bytes.len()]);
         }

@@ -24,10 +24,10 @@ use crate::machine::residue::leaving_nothing;
 use crate::machine::wiped;
 
 /// Bytes drawn at once: whole blocks, and with their number a page of memory.
-const BUFFER: usize = 4080;
+const BUFFER_BYTES: usize = 4080;
 
 /// Words of a buffer that are never handed out: the key in reserve.
-const RESERVED: usize = 4;
+const RESERVED_WORDS: usize = 4;
 
 /// What is in the wiped memory; all zeros is a valid value and means that there is no state.
 #[repr(C)]
@@ -35,7 +35,7 @@ struct State {
     /// How many words of the buffer are unused: the first ones, of which the very first are the key in reserve. Zero in a child,
     /// and before the first word: there is no key in reserve.
     left: usize,
-    buffer: [u8; BUFFER],
+    buffer: [u8; BUFFER_BYTES],
 }
 
 // SAFETY: integers and arrays of integers.
@@ -83,7 +83,7 @@ impl Generator {
             return Ok(getrandom::u64()?);
         };
         let state = memory.value();
-        if state.left <= RESERVED {
+        if state.left <= RESERVED_WORDS {
             refill(self.isa, state)?;
         }
         state.left -= 1;
@@ -109,15 +109,15 @@ fn refill(isa: Isa, state: &mut State) -> Result<(), Error> {
     match Key::fresh() {
         Ok(key) => key.fill(isa, &mut state.buffer),
         // mutant: bit-generator-draws-on-zeros-in-a-child
-        Err(_) if state.left == RESERVED => leaving_nothing(|| {
+        Err(_) if state.left == RESERVED_WORDS => leaving_nothing(|| {
             let mut key = Key::from_bytes([0; 32]);
-            key.0.copy_from_slice(&state.buffer[..8 * RESERVED]);
+            key.0.copy_from_slice(&state.buffer[..8 * RESERVED_WORDS]);
             // mutant: bit-generator-keeps-the-key-in-reserve
             key.fill(isa, &mut state.buffer);
         }),
         Err(error) => return Err(error),
     }
-    state.left = BUFFER / 8;
+    state.left = BUFFER_BYTES / 8;
     Ok(())
 }
 
@@ -130,7 +130,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for isa in Isa::available() {
             let mut generator = Generator::new(isa);
-            for _ in 0..3 * BUFFER / 8 {
+            for _ in 0..3 * BUFFER_BYTES / 8 {
                 assert!(seen.insert(generator.next_u64().expect("entropy")));
             }
         }
@@ -144,8 +144,8 @@ mod tests {
 
         let state = memory.value();
 
-        assert!(state.buffer[BUFFER - 80..].iter().all(|byte| *byte == 0));
-        assert!(state.buffer[..BUFFER - 80].as_chunks::<8>().0.iter().all(|word| *word != [0; 8]));
+        assert!(state.buffer[BUFFER_BYTES - 80..].iter().all(|byte| *byte == 0));
+        assert!(state.buffer[..BUFFER_BYTES - 80].as_chunks::<8>().0.iter().all(|word| *word != [0; 8]));
         assert!(words.iter().all(|word| *word != 0));
     }
 

@@ -10,10 +10,10 @@ use core::hint::black_box;
 use super::aes_ni;
 
 /// Registers in flight.
-const WIDTH: usize = 8;
+const REGISTERS_IN_FLIGHT: usize = 8;
 
 /// Bytes in a register.
-const REGISTER: usize = 32;
+const REGISTER_BYTES: usize = 32;
 
 /// An expanded key; holding one means that the CPU has VAES and AVX2.
 pub(super) struct Cipher(aes_ni::Cipher);
@@ -28,8 +28,8 @@ impl Cipher {
     /// Fills `out` with blocks `first_block`, … of `stream`.
     #[target_feature(enable = "aes,vaes,sse4.1,avx2")]
     pub(super) fn fill(&self, stream: u64, first_block: u64, out: &mut [u8]) {
-        let (wide, rest) = out.as_chunks_mut::<{ WIDTH * REGISTER }>();
-        let after = first_block.wrapping_add((2 * WIDTH * wide.len()) as u64);
+        let (wide, rest) = out.as_chunks_mut::<{ REGISTERS_IN_FLIGHT * REGISTER_BYTES }>();
+        let after = first_block.wrapping_add((2 * REGISTERS_IN_FLIGHT * wide.len()) as u64);
         self.fill_wide(stream, first_block, wide);
         if !rest.is_empty() {
             self.0.fill(stream, after, rest);
@@ -37,7 +37,7 @@ impl Cipher {
     }
 
     #[target_feature(enable = "aes,vaes,sse4.1,avx2")]
-    fn fill_wide(&self, stream: u64, first_block: u64, out: &mut [[u8; WIDTH * REGISTER]]) {
+    fn fill_wide(&self, stream: u64, first_block: u64, out: &mut [[u8; REGISTERS_IN_FLIGHT * REGISTER_BYTES]]) {
         let keys = &self.0.0;
         let (first, last) = (_mm256_broadcastsi128_si256(keys[0]), _mm256_broadcastsi128_si256(keys[14]));
         // A number of rounds that the compiler does not know: unrolled, one block's rounds are put behind another's.
@@ -47,7 +47,7 @@ impl Cipher {
         let mut counter = _mm256_add_epi64(start, _mm256_set_epi64x(1, 0, 0, 0));
         let two = _mm256_set_epi64x(2, 0, 2, 0);
         for bytes in out {
-            let mut blocks = [_mm256_setzero_si256(); WIDTH];
+            let mut blocks = [_mm256_setzero_si256(); REGISTERS_IN_FLIGHT];
             for block in &mut blocks {
                 *block = _mm256_xor_si256(_mm256_shuffle_epi8(counter, swap), first);
                 counter = _mm256_add_epi64(counter, two);
@@ -58,7 +58,7 @@ impl Cipher {
                     *block = _mm256_aesenc_epi128(*block, key);
                 }
             }
-            for (block, bytes) in blocks.into_iter().zip(bytes.as_chunks_mut::<REGISTER>().0) {
+            for (block, bytes) in blocks.into_iter().zip(bytes.as_chunks_mut::<REGISTER_BYTES>().0) {
                 store(bytes, _mm256_aesenclast_epi128(block, last));
             }
         }
@@ -67,7 +67,7 @@ impl Cipher {
 
 /// Writes two blocks.
 #[target_feature(enable = "avx2")]
-fn store(bytes: &mut [u8; REGISTER], blocks: __m256i) {
+fn store(bytes: &mut [u8; REGISTER_BYTES], blocks: __m256i) {
     // SAFETY: the store stays inside the 32 bytes.
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), blocks) };
 }

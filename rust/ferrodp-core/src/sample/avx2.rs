@@ -15,21 +15,21 @@ use core::hint::black_box;
 mod eight;
 
 use eight::{
-    Eight, INTEGER, TWO_52, TWO_84, joined, load_doubles, load_floats, reordered, store_doubles, store_floats,
-    upper_halves,
+    Eight, INTEGER_HIGH_BITS, TWO_52, TWO_84, joined, load_doubles, load_floats, reordered, store_doubles,
+    store_floats, upper_halves,
 };
 
 use super::lanes::BELOW_2_63;
 use super::tables::quantile::{LOG_BY_EIGHTH, PROBIT_BY_OCTAVE, PROBIT_FAST_BY_OCTAVE};
-use super::types::{GROUP, Law, Open, PADDING, Plan, Word, paired};
+use super::types::{Law, Open, PADDED_SAMPLES, Plan, SAMPLES_PER_GROUP, Word, paired};
 use crate::isa::{Isa, Kind};
 
 /// Groups that advance together, two vectors each: see [`super::avx512`].
-const ABREAST: usize = PADDING / GROUP;
+const GROUPS_ABREAST: usize = PADDED_SAMPLES / SAMPLES_PER_GROUP;
 
-type Floats = [Eight; ABREAST];
+type Floats = [Eight; GROUPS_ABREAST];
 /// 32 bits a sample, in natural order.
-type Integers = [__m256i; ABREAST];
+type Integers = [__m256i; GROUPS_ABREAST];
 
 /// A power's coefficients, split into halves.
 #[derive(Clone, Copy)]
@@ -39,9 +39,9 @@ struct Halves {
     high: [u32; 8],
 }
 
-static PROBIT: [Halves; PROBIT_BY_OCTAVE.len()] = halves(&PROBIT_BY_OCTAVE);
+static PROBIT_HALVES: [Halves; PROBIT_BY_OCTAVE.len()] = halves(&PROBIT_BY_OCTAVE);
 static PROBIT_FAST: [Halves; PROBIT_FAST_BY_OCTAVE.len()] = halves(&PROBIT_FAST_BY_OCTAVE);
-static LOG: [Halves; LOG_BY_EIGHTH.len()] = halves(&LOG_BY_EIGHTH);
+static LOG_HALVES: [Halves; LOG_BY_EIGHTH.len()] = halves(&LOG_BY_EIGHTH);
 
 /// Splits a table.
 #[allow(clippy::cast_possible_truncation, reason = "halves are wanted")]
@@ -93,13 +93,13 @@ fn looked_up(coefficients: &Halves, segment: __m256i) -> Eight {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn polynomial(table: &[Halves], segment: &Integers, t: &Floats) -> Floats {
-    let mut sum = [[_mm256_setzero_pd(); 2]; ABREAST];
+    let mut sum = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
     let Some((highest, lower)) = table.split_last() else { return sum };
-    for i in 0..ABREAST {
+    for i in 0..GROUPS_ABREAST {
         sum[i] = looked_up(highest, segment[i]);
     }
     for coefficients in lower.iter().rev() {
-        for i in 0..ABREAST {
+        for i in 0..GROUPS_ABREAST {
             let c = looked_up(coefficients, segment[i]);
             for j in 0..2 {
                 sum[i][j] = _mm256_fmadd_pd(sum[i][j], t[i][j], c[j]);
@@ -113,9 +113,9 @@ fn polynomial(table: &[Halves], segment: &Integers, t: &Floats) -> Floats {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn probit(table: &[Halves], x: &Floats) -> (Floats, Integers) {
-    let mut segment = [_mm256_setzero_si256(); ABREAST];
-    let mut t = [[_mm256_setzero_pd(); 2]; ABREAST];
-    for i in 0..ABREAST {
+    let mut segment = [_mm256_setzero_si256(); GROUPS_ABREAST];
+    let mut t = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+    for i in 0..GROUPS_ABREAST {
         segment[i] = _mm256_srli_epi32::<20>(upper_halves(x[i]));
         for j in 0..2 {
             t[i][j] = local(x[i][j], (1 << 52) - 1, 1.5);
@@ -128,18 +128,18 @@ fn probit(table: &[Halves], x: &Floats) -> (Floats, Integers) {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn negative_log(table: &[Halves], x: &Floats) -> Floats {
-    let mut part = [_mm256_setzero_si256(); ABREAST];
-    let mut t = [[_mm256_setzero_pd(); 2]; ABREAST];
-    for i in 0..ABREAST {
+    let mut part = [_mm256_setzero_si256(); GROUPS_ABREAST];
+    let mut t = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+    for i in 0..GROUPS_ABREAST {
         part[i] = _mm256_srli_epi32::<17>(upper_halves(x[i]));
         for j in 0..2 {
             t[i][j] = local(x[i][j], (1 << 49) - 1, 1.0 + 1.0 / 16.0);
         }
     }
     let mut z = polynomial(table, &part, &t);
-    for i in 0..ABREAST {
+    for i in 0..GROUPS_ABREAST {
         // 2⁵² and the biased exponent
-        let exponent = joined(_mm256_srli_epi32::<20>(upper_halves(x[i])), _mm256_set1_epi32(INTEGER));
+        let exponent = joined(_mm256_srli_epi32::<20>(upper_halves(x[i])), _mm256_set1_epi32(INTEGER_HIGH_BITS));
         for j in 0..2 {
             let octave = _mm256_sub_pd(_mm256_set1_pd(TWO_52 + 1085.0), exponent[j]);
             z[i][j] = _mm256_fmadd_pd(octave, _mm256_set1_pd(core::f64::consts::LN_2), z[i][j]);
@@ -151,14 +151,14 @@ fn negative_log(table: &[Halves], x: &Floats) -> Floats {
 /// Returns magnitudes (the middle of what the word leaves open) and signs of 32-bit words.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn short_words(words: &[u8; 4 * PADDING]) -> (Floats, Floats) {
-    let mut x = [[_mm256_setzero_pd(); 2]; ABREAST];
-    let mut sign = [[_mm256_setzero_pd(); 2]; ABREAST];
-    for (i, words) in words.as_chunks::<{ 4 * GROUP }>().0.iter().enumerate() {
+fn short_words(words: &[u8; 4 * PADDED_SAMPLES]) -> (Floats, Floats) {
+    let mut x = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+    let mut sign = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+    for (i, words) in words.as_chunks::<{ 4 * SAMPLES_PER_GROUP }>().0.iter().enumerate() {
         // SAFETY: the load stays inside the 32 bytes.
         let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
         let magnitude = _mm256_and_si256(words, _mm256_set1_epi32(i32::MAX));
-        x[i] = joined(magnitude, _mm256_set1_epi32(INTEGER));
+        x[i] = joined(magnitude, _mm256_set1_epi32(INTEGER_HIGH_BITS));
         for x in &mut x[i] {
             *x = _mm256_sub_pd(*x, _mm256_set1_pd(TWO_52 - 0.5));
         }
@@ -170,10 +170,10 @@ fn short_words(words: &[u8; 4 * PADDING]) -> (Floats, Floats) {
 /// Returns magnitudes, rounded to 53 bits, and signs of 64-bit words.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn long_words(words: &[u8; 8 * PADDING]) -> (Floats, Floats) {
-    let mut x = [[_mm256_setzero_pd(); 2]; ABREAST];
-    let mut sign = [[_mm256_setzero_pd(); 2]; ABREAST];
-    for (i, words) in words.as_chunks::<{ 8 * GROUP }>().0.iter().enumerate() {
+fn long_words(words: &[u8; 8 * PADDED_SAMPLES]) -> (Floats, Floats) {
+    let mut x = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+    let mut sign = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+    for (i, words) in words.as_chunks::<{ 8 * SAMPLES_PER_GROUP }>().0.iter().enumerate() {
         // SAFETY: both loads stay inside the 64 bytes.
         let words = unsafe { [_mm256_loadu_pd(words.as_ptr().cast()), _mm256_loadu_pd(words[32..].as_ptr().cast())] };
         let words = reordered(words);
@@ -250,7 +250,7 @@ macro_rules! kernels {
         pub(super) mod $module {
             use super::*;
 
-            /// Adds noise to `values`, a multiple of [`PADDING`] of them with a word each; leaves alone, and notes,
+            /// Adds noise to `values`, a multiple of [`PADDED_SAMPLES`] of them with a word each; leaves alone, and notes,
             /// what it cannot decide.
             ///
             /// # Panics
@@ -278,42 +278,42 @@ macro_rules! kernels {
                 let table = black_box(PROBIT_FAST.as_slice());
                 let limits = load(&limits_by_octave(plan));
                 let (values, words) =
-                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
+                    paired(values.as_chunks_mut::<PADDED_SAMPLES>().0, words.as_chunks::<{ 4 * PADDED_SAMPLES }>().0);
                 for row in 0..values.len() {
                     let (x, sign) = short_words(&words[row]);
                     let (z, octave) = probit(table, &x);
-                    let mut limit = [[_mm256_setzero_pd(); 2]; ABREAST];
-                    for i in 0..ABREAST {
+                    let mut limit = [[_mm256_setzero_pd(); 2]; GROUPS_ABREAST];
+                    for i in 0..GROUPS_ABREAST {
                         let upper = _mm256_permutevar8x32_epi32(limits, octave[i]);
                         limit[i] = joined(_mm256_setzero_si256(), upper);
                     }
-                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * GROUPS_ABREAST..]);
                 }
             }
 
             #[target_feature(enable = "avx2,fma")]
             fn long_gaussian(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
-                let table = black_box(PROBIT.as_slice());
-                let limit = [[_mm256_set1_pd(plan.limits[0]); 2]; ABREAST];
+                let table = black_box(PROBIT_HALVES.as_slice());
+                let limit = [[_mm256_set1_pd(plan.limits[0]); 2]; GROUPS_ABREAST];
                 let (values, words) =
-                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 8 * PADDING }>().0);
+                    paired(values.as_chunks_mut::<PADDED_SAMPLES>().0, words.as_chunks::<{ 8 * PADDED_SAMPLES }>().0);
                 for row in 0..values.len() {
                     let (x, sign) = long_words(&words[row]);
                     let (z, _) = probit(table, &x);
-                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * GROUPS_ABREAST..]);
                 }
             }
 
             #[target_feature(enable = "avx2,fma")]
             fn long_laplace(plan: &Plan, words: &[u8], values: &mut [$type], open: &mut Open) {
-                let table = black_box(LOG.as_slice());
-                let limit = [[_mm256_set1_pd(plan.limits[0]); 2]; ABREAST];
+                let table = black_box(LOG_HALVES.as_slice());
+                let limit = [[_mm256_set1_pd(plan.limits[0]); 2]; GROUPS_ABREAST];
                 let (values, words) =
-                    paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 8 * PADDING }>().0);
+                    paired(values.as_chunks_mut::<PADDED_SAMPLES>().0, words.as_chunks::<{ 8 * PADDED_SAMPLES }>().0);
                 for row in 0..values.len() {
                     let (x, sign) = long_words(&words[row]);
                     let z = negative_log(table, &x);
-                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * ABREAST..]);
+                    finish(plan, &mut values[row], &x, &sign, &z, &limit, &mut open.groups[row * GROUPS_ABREAST..]);
                 }
             }
 
@@ -322,15 +322,15 @@ macro_rules! kernels {
             #[target_feature(enable = "avx2,fma")]
             fn finish(
                 plan: &Plan,
-                values: &mut [$type; PADDING],
+                values: &mut [$type; PADDED_SAMPLES],
                 x: &Floats,
                 sign: &Floats,
                 z: &Floats,
                 limit: &Floats,
                 open: &mut [u8],
             ) {
-                let open = &mut open[..ABREAST];
-                for (i, values) in values.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+                let open = &mut open[..GROUPS_ABREAST];
+                for (i, values) in values.as_chunks_mut::<SAMPLES_PER_GROUP>().0.iter_mut().enumerate() {
                     let group = Group { v: $load(values), x: x[i], sign: sign[i], z: z[i], limit: limit[i] };
                     let (out, undecided) = noised(plan, &group, f64::from(<$type>::MAX));
                     open[i] = undecided;

@@ -9,13 +9,13 @@ use core::arch::x86_64::*;
 use core::hint::black_box;
 
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
-use super::types::{GROUP, Law, Open, PADDING, Plan, Word, paired};
+use super::types::{Law, Open, PADDED_SAMPLES, Plan, SAMPLES_PER_GROUP, Word, paired};
 use crate::isa::{Isa, Kind};
 
 /// Vectors that advance together and share the loads of a table: their chains of dependent operations hide each other's
 /// latency. (Zen 4, 64-bit words, keystream included: 2.23 ns a sample, 2.41 of two unrolled.) What four leave over are two.
-const ABREAST: usize = 4;
-const LEFT_OVER: usize = PADDING / GROUP;
+const VECTORS_ABREAST: usize = 4;
+const LEFT_OVER: usize = PADDED_SAMPLES / SAMPLES_PER_GROUP;
 
 type Floats<const N: usize> = [__m512d; N];
 type Integers<const N: usize> = [__m512i; N];
@@ -96,7 +96,7 @@ fn negative_log<const N: usize>(table: &[[f64; 16]], x: &Floats<N>) -> Floats<N>
 /// Returns magnitudes and signs (in bit 63) of 32-bit words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn short_words<const N: usize>(words: &[[u8; 4 * GROUP]; N]) -> (Floats<N>, Integers<N>) {
+fn short_words<const N: usize>(words: &[[u8; 4 * SAMPLES_PER_GROUP]; N]) -> (Floats<N>, Integers<N>) {
     let mut x = [_mm512_setzero_pd(); N];
     let mut sign = [_mm512_setzero_si512(); N];
     for (i, words) in words.iter().enumerate() {
@@ -112,7 +112,7 @@ fn short_words<const N: usize>(words: &[[u8; 4 * GROUP]; N]) -> (Floats<N>, Inte
 /// Returns magnitudes (cut to 53 bits) and signs (in bit 63) of 64-bit words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-fn long_words<const N: usize>(words: &[[u8; 8 * GROUP]; N]) -> (Floats<N>, Integers<N>) {
+fn long_words<const N: usize>(words: &[[u8; 8 * SAMPLES_PER_GROUP]; N]) -> (Floats<N>, Integers<N>) {
     let mut x = [_mm512_setzero_pd(); N];
     let mut sign = [_mm512_setzero_si512(); N];
     for (i, words) in words.iter().enumerate() {
@@ -176,7 +176,7 @@ macro_rules! kernels {
         pub(super) mod $module {
             use super::*;
 
-            /// Adds noise to `values`, a multiple of [`PADDING`] of them with a word each; leaves alone, and notes, what it
+            /// Adds noise to `values`, a multiple of [`PADDED_SAMPLES`] of them with a word each; leaves alone, and notes, what it
             /// cannot decide.
             ///
             /// # Panics
@@ -189,20 +189,20 @@ macro_rules! kernels {
                 open: &mut Open,
             ) {
                 assert!(isa.kind() == Kind::Avx512, "the path was chosen by this token");
-                let abreast = values.len() / (ABREAST * GROUP) * ABREAST;
-                let (many, few) = values.as_chunks_mut::<GROUP>().0.split_at_mut(abreast);
+                let abreast = values.len() / (VECTORS_ABREAST * SAMPLES_PER_GROUP) * VECTORS_ABREAST;
+                let (many, few) = values.as_chunks_mut::<SAMPLES_PER_GROUP>().0.split_at_mut(abreast);
                 let (open, open_few) = open.groups.split_at_mut(abreast);
                 // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
                 unsafe {
                     match plan.word {
                         Word::Short => {
                             let (words, words_few) = words.as_chunks().0.split_at(abreast);
-                            short_words_of::<ABREAST>(plan, words, many, open);
+                            short_words_of::<VECTORS_ABREAST>(plan, words, many, open);
                             short_words_of::<LEFT_OVER>(plan, words_few, few, open_few);
                         }
                         Word::Long => {
                             let (words, words_few) = words.as_chunks().0.split_at(abreast);
-                            long_words_of::<ABREAST>(plan, words, many, open);
+                            long_words_of::<VECTORS_ABREAST>(plan, words, many, open);
                             long_words_of::<LEFT_OVER>(plan, words_few, few, open_few);
                         }
                     }
@@ -212,8 +212,8 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
             fn short_words_of<const N: usize>(
                 plan: &Plan,
-                words: &[[u8; 4 * GROUP]],
-                values: &mut [[$type; GROUP]],
+                words: &[[u8; 4 * SAMPLES_PER_GROUP]],
+                values: &mut [[$type; SAMPLES_PER_GROUP]],
                 open: &mut [u8],
             ) {
                 let table = black_box(PROBIT_FAST_BY_POWER.as_slice());
@@ -233,8 +233,8 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
             fn long_words_of<const N: usize>(
                 plan: &Plan,
-                words: &[[u8; 8 * GROUP]],
-                values: &mut [[$type; GROUP]],
+                words: &[[u8; 8 * SAMPLES_PER_GROUP]],
+                values: &mut [[$type; SAMPLES_PER_GROUP]],
                 open: &mut [u8],
             ) {
                 let limit = [_mm512_set1_pd(plan.limits[0]); N];
@@ -264,7 +264,7 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
             fn finish<const N: usize>(
                 plan: &Plan,
-                values: &mut [[$type; GROUP]; N],
+                values: &mut [[$type; SAMPLES_PER_GROUP]; N],
                 x: &Floats<N>,
                 sign: &Integers<N>,
                 z: &Floats<N>,

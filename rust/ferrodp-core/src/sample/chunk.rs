@@ -11,13 +11,13 @@
 
 use super::small_sums::{self, Join};
 use super::sums::{self, Release, Steps, Sums};
-use super::types::{CHUNK, GROUP, Lazy, Noise, Number, Offset, Open, PADDING, Plan, Word};
+use super::types::{Lazy, NOISE_CHUNK, Noise, Number, Offset, Open, PADDED_SAMPLES, Plan, SAMPLES_PER_GROUP, Word};
 use super::{decide, lanes, single};
 use crate::isa::dispatch::prefetch_starts;
 use crate::isa::{Isa, Kind};
 use crate::math::integer::Integer;
 use crate::params::exp2;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 use single::Single;
 
 /// The stream of first words; extension block `j` of sample `i` is block `i` of stream `1 + j`.
@@ -25,7 +25,7 @@ const FIRST_WORDS: u64 = 0;
 
 /// A number for which each instruction set has its first stage.
 pub trait Cell: Number {
-    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of [`PADDING`].
+    /// Runs the first stage on AVX-512; `words` has one word per value, values come in multiples of [`PADDED_SAMPLES`].
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     fn first_stage_avx512(isa: Isa, plan: &Plan, words: &[u8], values: &mut [Self], open: &mut Open);
@@ -62,20 +62,20 @@ cell!(f32, single, Some);
 cell!(f64, double, |_| None);
 
 /// Samples whose marks are a word, and how many of them are open where something is unusual about their values.
-const NOTED: usize = 64;
+const MARKED_SAMPLES: usize = 64;
 const MANY_OPEN: u32 = 8;
 
 /// What the single-precision stage left open, side by side: places, words and values.
 struct Gathered {
-    places: [u16; NOTED],
-    words: [[u8; 4]; NOTED],
-    values: [f32; NOTED],
+    places: [u16; MARKED_SAMPLES],
+    words: [[u8; 4]; MARKED_SAMPLES],
+    values: [f32; MARKED_SAMPLES],
     count: usize,
 }
 
 /// A chunk's words.
 #[repr(align(64))]
-struct Words([u8; CHUNK * 8]);
+struct Words([u8; NOISE_CHUNK * 8]);
 
 /// Returns the lowest `count` bits, all from 64 on.
 fn below(count: usize) -> u64 {
@@ -105,11 +105,11 @@ impl<'a> Sampler<'a> {
 
     fn on_grid<T: Cell>(noise: &'a Noise, isa: Isa, key: &Key, count: usize, width: f64) -> Self {
         // Fewer than a vector are cheaper without it.
-        let single = if T::IS_SINGLE && count >= PADDING { Single::new(noise, width) } else { None };
+        let single = if T::IS_SINGLE && count >= PADDED_SAMPLES { Single::new(noise, width) } else { None };
         Self { noise, isa, keystream: Keystream::new(isa, key), plan: Plan::new(noise, width), single }
     }
 
-    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`CHUNK`]; with `overwrite`, to zeros.
+    /// Adds noise to `values`, which begin with sample `start`, a multiple of [`NOISE_CHUNK`]; with `overwrite`, to zeros.
     pub(super) fn put<T: Cell>(&self, start: u64, values: &mut [T], overwrite: bool) {
         self.with_chunks(start, values, |chunk, first, words| {
             if overwrite {
@@ -122,11 +122,11 @@ impl<'a> Sampler<'a> {
 
     /// Returns `value` with the noise of sample 0.
     pub(super) fn add_one(&self, value: f64) -> f64 {
-        let (mut words, mut values) = ([0; PADDING * 8], [0.0; PADDING]);
+        let (mut words, mut values) = ([0; PADDED_SAMPLES * 8], [0.0; PADDED_SAMPLES]);
         self.keystream.fill(FIRST_WORDS, 0, &mut words);
         values[0] = value;
         // mutant: noise-of-a-single-number
-        self.all_stages(0, &words[..PADDING * self.word_bytes()], &mut values, 1);
+        self.all_stages(0, &words[..PADDED_SAMPLES * self.word_bytes()], &mut values, 1);
         values[0]
     }
 
@@ -148,15 +148,15 @@ impl<'a> Sampler<'a> {
         denominator: Option<f64>,
         out: &mut [T],
     ) {
-        let (mut steps, mut wholes) = ([N::default(); CHUNK], N::NEW_WHOLES);
+        let (mut steps, mut wholes) = ([N::default(); NOISE_CHUNK], N::NEW_WHOLES);
         let wholes = wholes.as_mut();
         let (shift, width) = (sums.shift, self.noise.granularity.width());
         let by = denominator.map(f32::narrow);
         // mutant: any-denominator-divides-in-single-precision
-        let is_exact = small_sums::WIDTHS.contains(&width) && by.map(f64::from) == denominator;
+        let is_exact = small_sums::SMALL_SUM_WIDTHS.contains(&width) && by.map(f64::from) == denominator;
         self.with_chunks(start, out, |chunk, first, words| {
             let sums = &sums.integers[(first - start) as usize..][..chunk.len()];
-            prefetch_starts(sums.as_ptr().wrapping_add(CHUNK), CHUNK);
+            prefetch_starts(sums.as_ptr().wrapping_add(NOISE_CHUNK), NOISE_CHUNK);
             let end = chunk.len().min(wholes.len());
             let wholes = &mut wholes[..end];
             let steps = &mut steps[..chunk.len()];
@@ -175,15 +175,15 @@ impl<'a> Sampler<'a> {
 
     /// Calls `work` with every chunk, its first sample's index and its words.
     fn with_chunks<T>(&self, start: u64, values: &mut [T], mut work: impl FnMut(&mut [T], u64, &[u8])) {
-        let mut words = Words([0; CHUNK * 8]);
+        let mut words = Words([0; NOISE_CHUNK * 8]);
         let word_bytes = self.word_bytes();
-        for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
+        for (index, chunk) in values.chunks_mut(NOISE_CHUNK).enumerate() {
             // What comes next is on its way while this one is computed.
-            prefetch_starts(chunk.as_ptr().wrapping_add(CHUNK), CHUNK);
-            let first = start + (index * CHUNK) as u64;
-            let used = &mut words.0[..chunk.len().next_multiple_of(PADDING) * word_bytes];
+            prefetch_starts(chunk.as_ptr().wrapping_add(NOISE_CHUNK), NOISE_CHUNK);
+            let first = start + (index * NOISE_CHUNK) as u64;
+            let used = &mut words.0[..chunk.len().next_multiple_of(PADDED_SAMPLES) * word_bytes];
             // mutant: first-words-of-a-chunk
-            self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / BLOCK as u64, used);
+            self.keystream.fill(FIRST_WORDS, first * word_bytes as u64 / CIPHER_BLOCK as u64, used);
             // mutant: words-of-a-chunk
             work(chunk, first, used);
         }
@@ -196,15 +196,15 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Adds noise to one chunk: what comes in multiples of [`PADDING`], then the rest, padded.
+    /// Adds noise to one chunk: what comes in multiples of [`PADDED_SAMPLES`], then the rest, padded.
     fn noise_chunk<T: Cell>(&self, start: u64, words: &[u8], values: &mut [T]) {
-        let whole = values.len() / PADDING * PADDING;
+        let whole = values.len() / PADDED_SAMPLES * PADDED_SAMPLES;
         let (body, rest) = values.split_at_mut(whole);
         // mutant: last-partial-vector-draws-words-of-first
         let (body_words, rest_words) = words.split_at(whole * self.word_bytes());
         self.all_stages(start, body_words, body, whole);
         if !rest.is_empty() {
-            let mut padded = [T::default(); PADDING];
+            let mut padded = [T::default(); PADDED_SAMPLES];
             padded[..rest.len()].copy_from_slice(rest);
             self.all_stages(start + whole as u64, rest_words, &mut padded, rest.len());
             rest.copy_from_slice(&padded[..rest.len()]);
@@ -221,14 +221,19 @@ impl<'a> Sampler<'a> {
 
     /// Adds noise by the stage in single precision, and by the others to what it leaves open.
     fn single_first(&self, single: &Single, start: u64, words: &[u8], values: &mut [f32], count: usize) {
-        let mut open = Open { groups: [0; CHUNK / GROUP] };
+        let mut open = Open { groups: [0; NOISE_CHUNK / SAMPLES_PER_GROUP] };
         single::stage::first_stage(self.isa, single, words, values, &mut open);
-        let mut gathered = Gathered { places: [0; NOTED], words: [[0; 4]; NOTED], values: [0.0; NOTED], count: 0 };
+        let mut gathered = Gathered {
+            places: [0; MARKED_SAMPLES],
+            words: [[0; 4]; MARKED_SAMPLES],
+            values: [0.0; MARKED_SAMPLES],
+            count: 0,
+        };
         let words = words.as_chunks::<4>().0;
         for (block, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
-            let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(block * NOTED));
+            let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(block * MARKED_SAMPLES));
             while mask != 0 {
-                let place = block * NOTED + mask.trailing_zeros() as usize;
+                let place = block * MARKED_SAMPLES + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
                 let (word, value) = (words[place], values[place]);
                 if single.swallows(value, u32::from_le_bytes(word)) {
@@ -239,7 +244,7 @@ impl<'a> Sampler<'a> {
                 gathered.words[at] = word;
                 gathered.values[at] = if value.is_finite() { value } else { 0.0 };
                 gathered.count += 1;
-                if gathered.count == NOTED {
+                if gathered.count == MARKED_SAMPLES {
                     self.scatter(start, &mut gathered, values);
                 }
             }
@@ -250,7 +255,7 @@ impl<'a> Sampler<'a> {
     /// Settles what is gathered, puts it in its places and leaves none.
     fn scatter(&self, start: u64, gathered: &mut Gathered, values: &mut [f32]) {
         let Gathered { places, words, values: open, count } = gathered;
-        let len = count.next_multiple_of(PADDING);
+        let len = count.next_multiple_of(PADDED_SAMPLES);
         // mutant: extension-bits-of-what-was-gathered
         let index = |i: usize| start + u64::from(places[i]);
         self.in_double(words[..len].as_flattened(), &mut open[..len], *count, index);
@@ -263,17 +268,17 @@ impl<'a> Sampler<'a> {
     /// Adds noise by the stage in double precision, and by the later ones to what it leaves open; `index` gives the sample
     /// at a place.
     fn in_double<T: Cell>(&self, words: &[u8], values: &mut [T], count: usize, index: impl Fn(usize) -> u64) {
-        let mut open = Open { groups: [0; CHUNK / GROUP] };
+        let mut open = Open { groups: [0; NOISE_CHUNK / SAMPLES_PER_GROUP] };
         self.first_stage(words, values, &mut open);
         for (word, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
-            let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(word * NOTED));
+            let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(word * MARKED_SAMPLES));
             if mask.count_ones() >= MANY_OPEN {
-                let block = word * NOTED..values.len().min((word + 1) * NOTED);
+                let block = word * MARKED_SAMPLES..values.len().min((word + 1) * MARKED_SAMPLES);
                 let words = &words[block.start * self.word_bytes()..block.end * self.word_bytes()];
                 mask = self.with_zeros(words, &mut values[block], mask);
             }
             while mask != 0 {
-                let place = word * NOTED + mask.trailing_zeros() as usize;
+                let place = word * MARKED_SAMPLES + mask.trailing_zeros() as usize;
                 mask &= mask - 1;
                 let value = self.settle(index(place), self.word(words, place), values[place].widen());
                 values[place] = T::narrow(value);
@@ -288,14 +293,14 @@ impl<'a> Sampler<'a> {
         if !values.iter().enumerate().any(|(lane, value)| is_open(lane) && !value.widen().is_finite()) {
             return open;
         }
-        let mut again = [T::default(); NOTED];
+        let mut again = [T::default(); MARKED_SAMPLES];
         for (lane, (again, value)) in again.iter_mut().zip(&*values).enumerate() {
             // mutant: numbers-beside-others-noised-as-zeros
             if is_open(lane) && value.widen().is_finite() {
                 *again = *value;
             }
         }
-        let mut noted = Open { groups: [0; CHUNK / GROUP] };
+        let mut noted = Open { groups: [0; NOISE_CHUNK / SAMPLES_PER_GROUP] };
         self.first_stage(words, &mut again[..values.len()], &mut noted);
         let still = open & u64::from_le_bytes(noted.groups.as_chunks::<8>().0[0]);
         for (lane, (again, value)) in again.iter().zip(values).enumerate() {
@@ -315,8 +320,8 @@ impl<'a> Sampler<'a> {
     /// Returns the first word of sample `index`, alone.
     pub(super) fn first_word(&self, index: u64) -> u64 {
         let bytes = self.word_bytes();
-        let per_block = (BLOCK / bytes) as u64;
-        let mut block = [0; BLOCK];
+        let per_block = (CIPHER_BLOCK / bytes) as u64;
+        let mut block = [0; CIPHER_BLOCK];
         self.keystream.fill(FIRST_WORDS, index / per_block, &mut block);
         let word = self.word(&block, (index % per_block) as usize);
         zeroize::Zeroize::zeroize(block.as_mut_slice());

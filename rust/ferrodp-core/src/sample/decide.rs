@@ -5,7 +5,7 @@
 
 use core::cmp::Ordering;
 
-use super::tables::quantile::PROBIT;
+use super::tables::quantile::PROBIT_BY_HALF_OCTAVE;
 use super::types::{Law, Lazy, Noise, Offset, Word};
 use super::{exact, fixed, lanes};
 use crate::math::integer::Integer;
@@ -15,15 +15,15 @@ use crate::math::integer::Integer;
 const QUANTILE_ERROR: [f64; 2] = [f64::EPSILON * 32.0, f64::EPSILON * 128.0]; // 2⁻⁴⁷ Gaussian, 2⁻⁴⁵ Laplace
 
 /// Digits from the leading one on that the second stage needs: then what is unknown is below 2⁻⁵⁵ of `p`.
-const SIGNIFICANT: u32 = 56;
+const SIGNIFICANT_BITS: u32 = 56;
 
 /// `z` changes by less than this, times the change of `ln p`: by Mills' ratio `Φ̄(z)/φ(z) ≤ √(π/2)`, or by 1.
-const STEEPEST: f64 = 1.2534;
+const MAX_SLOPE: f64 = 1.2534;
 
 /// Where the third stage can be asked again and again: its thresholds have 79 fraction bits in 127, and a search of a few
 /// steps costs less than the last stage.
-const FARTHEST: f64 = (1_u64 << 46) as f64;
-const WIDEST: f64 = 16.0;
+const MAX_STEPS: f64 = (1_u64 << 46) as f64;
+const MAX_OPEN_STEPS: f64 = 16.0;
 
 /// Returns the integer nearest to `offset ± s·z`, for certain.
 pub(super) fn settle<F>(noise: &Noise, negative: bool, sample: &Lazy<F>, offset: Offset) -> i128
@@ -102,7 +102,7 @@ fn nearest<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, offset: Offs
             == Ordering::Greater
     };
     if margin > 0.25 {
-        if y.abs() + margin >= FARTHEST || margin > WIDEST {
+        if y.abs() + margin >= MAX_STEPS || margin > MAX_OPEN_STEPS {
             return exact::search(noise, sample, offset);
         }
         // The truth is within the margin of `y`: what is nearest to it lies between these two.
@@ -136,7 +136,7 @@ fn nearest_by_leading<F>(noise: &Noise, sample: &Lazy<F>, offset: Offset) -> Opt
     let z = quantile(noise.law, middle, sample.width + 64)?;
     let y = offset.approximate + noise.ratio * z;
     // mutant: unknown-bits-taken-for-known
-    let unknown = STEEPEST * 0.5 / sample.leading as f64;
+    let unknown = MAX_SLOPE * 0.5 / sample.leading as f64;
     let quantile_error = noise.ratio * (QUANTILE_ERROR[noise.law as usize] + unknown);
     let margin = quantile_error + (y.abs() + 1.0) * (2.0 * f64::EPSILON) + noise.widening;
     if margin > 0.25 {
@@ -152,7 +152,7 @@ fn nearest_by_leading<F>(noise: &Noise, sample: &Lazy<F>, offset: Offset) -> Opt
 fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
     let significant = 128 - head.leading_zeros();
     // mutant: second-stage-takes-few-digits-for-many
-    if significant < SIGNIFICANT {
+    if significant < SIGNIFICANT_BITS {
         return None;
     }
     let octave = bits - significant;
@@ -160,7 +160,7 @@ fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
     let fraction = ((head << head.leading_zeros() << 1) >> 76) as u64;
     match law {
         Law::Gaussian => {
-            let row = PROBIT.get(2 * octave as usize + (fraction >> 51) as usize)?;
+            let row = PROBIT_BY_HALF_OCTAVE.get(2 * octave as usize + (fraction >> 51) as usize)?;
             let t = f64::from_bits((1023 << 52) | (fraction & ((1 << 51) - 1))) - 1.25;
             // Even and odd powers apart: two short chains of operations instead of a long one.
             let square = t * t;
@@ -195,7 +195,7 @@ mod tests {
                 let leading = (0xb504_f333_f9de_6484_u64 >> 1 >> (63 - width)) >> octave;
                 let middle = u128::from(leading) << 64 | 1 << 63;
                 let Some(z) = quantile(law, middle, width + 64) else { continue };
-                let bound = noise.ratio * (QUANTILE_ERROR[law as usize] + STEEPEST * 0.5 / leading as f64);
+                let bound = noise.ratio * (QUANTILE_ERROR[law as usize] + MAX_SLOPE * 0.5 / leading as f64);
                 let to_half = (noise.ratio * z).floor() + 0.5 - noise.ratio * z;
                 for part in [-1.3, -0.9, -0.6, -0.3, 0.3, 0.6, 0.9, 1.3] {
                     let offset = Offset::new(to_half + part * bound, 0);

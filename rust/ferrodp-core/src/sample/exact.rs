@@ -35,7 +35,7 @@ impl From<Offset> for Ratio {
 }
 
 /// The precision that is tried first.
-const FIRST_PRECISION: u32 = 256;
+const FIRST_NOISE_BITS: u32 = 256;
 
 /// Returns how `z` compares with `t = (below + ½ − offset)/s`; never [`Ordering::Equal`].
 pub(super) fn compare<F>(noise: &Noise, sample: &Lazy<F>, below: i128, offset: impl Into<Ratio>) -> Ordering
@@ -49,7 +49,7 @@ fn compare_with<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, below: 
     let Some(threshold) = Threshold::new(noise, below, offset) else {
         return Ordering::Greater;
     };
-    let mut precision = FIRST_PRECISION;
+    let mut precision = FIRST_NOISE_BITS;
     loop {
         let t = threshold.at(precision);
         let (digits, width) = sample.reveal(precision);
@@ -122,7 +122,7 @@ pub(super) fn search<F: Fn(u64) -> [u64; 2]>(noise: &Noise, sample: &Lazy<F>, of
 
 /// Returns about `z`, from as many bits as it takes to see one.
 fn rough_quantile<F: Fn(u64) -> [u64; 2]>(law: Law, sample: &Lazy<F>) -> f64 {
-    let mut bits = FIRST_PRECISION;
+    let mut bits = FIRST_NOISE_BITS;
     let (digits, width) = loop {
         let revealed = sample.reveal(bits);
         if !revealed.0.is_zero() {

@@ -18,7 +18,7 @@
 
 use core::cmp::Ordering;
 
-use super::tables::mills::{LN_2, NODES};
+use super::tables::mills::{LN_2, MILLS_NODES};
 use super::types::{Law, Noise, Offset};
 use crate::math::wide::{Q126, mul_q126, product_shifted};
 
@@ -26,7 +26,7 @@ use crate::math::wide::{Q126, mul_q126, product_shifted};
 const NUMERATOR_BITS: i32 = 79;
 
 /// Fraction bits of the threshold `t`.
-const THRESHOLD_BITS: i32 = 119;
+const THRESHOLD_FRACTION_BITS: i32 = 119;
 
 /// Units of the Gaussian series; see above.
 const SERIES_ERROR: u128 = 8;
@@ -77,19 +77,19 @@ fn threshold(noise: &Noise, numerator: u128) -> Option<(u128, u128)> {
     let high = (1 << 127) / mantissa;
     let low = (((1 << 127) % mantissa) << 52) / mantissa;
     let reciprocal = (high << 52) | low;
-    let shift = NUMERATOR_BITS + 179 - THRESHOLD_BITS + exponent;
+    let shift = NUMERATOR_BITS + 179 - THRESHOLD_FRACTION_BITS + exponent;
     let t = product_shifted(numerator, reciprocal, shift.cast_unsigned())?;
     // The numerator's unit is worth 2^(119−79)/s of these, the reciprocal's 2⁻¹²⁶ relative, the cut one.
-    let from_numerator = (crate::params::exp2(THRESHOLD_BITS - NUMERATOR_BITS) / noise.ratio).ceil() as u128;
+    let from_numerator = (crate::params::exp2(THRESHOLD_FRACTION_BITS - NUMERATOR_BITS) / noise.ratio).ceil() as u128;
     Some((t, from_numerator + (t >> 126) + 3))
 }
 
 /// Returns `p/φ(t_k)`, its width, `Φ̄(t)/φ(t_k)` and the latter's error.
 fn gaussian_sides(head: u128, bits: u32, t: u128) -> Option<(u128, u128, u128, u128)> {
-    let k = (t + (1 << (THRESHOLD_BITS - 5))) >> (THRESHOLD_BITS - 4);
-    let node = NODES.get(usize::try_from(k).ok()?)?;
+    let k = (t + (1 << (THRESHOLD_FRACTION_BITS - 5))) >> (THRESHOLD_FRACTION_BITS - 4);
+    let node = MILLS_NODES.get(usize::try_from(k).ok()?)?;
     // k/16 in units of 2⁻¹¹⁹; |δ| ≤ 2⁻⁵.
-    let delta = t.cast_signed() - (k << (THRESHOLD_BITS - 4)).cast_signed();
+    let delta = t.cast_signed() - (k << (THRESHOLD_FRACTION_BITS - 4)).cast_signed();
     let x = (delta << 3) * k.cast_signed();
     let delta = delta << 7;
     let delta_squared = mul_q126(delta, delta);

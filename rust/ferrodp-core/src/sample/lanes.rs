@@ -1,10 +1,10 @@
 //! First stage in plain arrays, eight lanes: the specification of the vector paths, and what every CPU can run.
 
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
-use super::types::{GROUP as LANES, Law, Number, Open, Plan, Word};
+use super::types::{Law, Number, Open, Plan, SAMPLES_PER_GROUP as LANES, Word};
 
 /// The exponent of 1.0, to which fraction bits are joined.
-const ONE: u64 = 1023 << 52;
+const ONE_F64_BITS: u64 = 1023 << 52;
 
 /// The largest `f64` below 2⁶³: words are not to round up into an octave that does not exist.
 pub(super) const BELOW_2_63: f64 = 9_223_372_036_854_774_784.0;
@@ -87,7 +87,7 @@ fn probit<const POWERS: usize>(x: Floats, table: &[[f64; 16]; POWERS]) -> Floats
     let mut t = [0.0; LANES];
     for lane in 0..LANES {
         segment[lane] = (x[lane].to_bits() >> 51) as usize & 15;
-        t[lane] = f64::from_bits((x[lane].to_bits() & ((1 << 51) - 1)) | ONE) - 1.25;
+        t[lane] = f64::from_bits((x[lane].to_bits() & ((1 << 51) - 1)) | ONE_F64_BITS) - 1.25;
     }
     let mut z = [0.0; LANES];
     for coefficients in table.iter().rev() {
@@ -105,7 +105,7 @@ fn negative_log(x: Floats) -> Floats {
     let mut t = [0.0; LANES];
     for lane in 0..LANES {
         part[lane] = (x[lane].to_bits() >> 48) as usize & 15;
-        t[lane] = f64::from_bits((x[lane].to_bits() & ((1 << 48) - 1)) | ONE) - LOG_CENTER;
+        t[lane] = f64::from_bits((x[lane].to_bits() & ((1 << 48) - 1)) | ONE_F64_BITS) - LOG_CENTER;
     }
     let mut z = [0.0; LANES];
     for coefficients in LOG_BY_POWER.iter().rev() {
@@ -123,7 +123,7 @@ fn negative_log(x: Floats) -> Floats {
 /// Returns `ln 2 − ln m` for `1 ≤ m < 2`, for the scalar stage.
 pub(super) fn log_part(m: f64) -> f64 {
     let part = (m.to_bits() >> 48) as usize & 15;
-    let t = f64::from_bits((m.to_bits() & ((1 << 48) - 1)) | ONE) - LOG_CENTER;
+    let t = f64::from_bits((m.to_bits() & ((1 << 48) - 1)) | ONE_F64_BITS) - LOG_CENTER;
     LOG_BY_POWER.iter().rev().fold(0.0, |sum, coefficients| sum * t + coefficients[part])
 }
 

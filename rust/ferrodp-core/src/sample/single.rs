@@ -23,7 +23,7 @@
 use super::tables::single::{BY_HALF, BY_HALF_ERROR, BY_HALF_LARGEST};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tables::single::{BY_OCTAVE_ERROR, BY_OCTAVE_LARGEST};
-use super::types::{GROUP as LANES, Law, Noise, Open, Word};
+use super::types::{Law, Noise, Open, SAMPLES_PER_GROUP as LANES, Word};
 use crate::params::exp2;
 
 #[cfg(target_arch = "x86_64")]
@@ -40,13 +40,13 @@ mod tests;
 const LARGEST_RATIO: f64 = 16384.0;
 
 /// The exponents of grids whose width and its reciprocal are normal numbers.
-const EXPONENTS: core::ops::RangeInclusive<i32> = -126..=126;
+const SINGLE_EXPONENTS: core::ops::RangeInclusive<i32> = -126..=126;
 
 /// The largest `f32` below 2³¹: words are not to round up into an octave that does not exist.
 const BELOW_2_31: f32 = 2_147_483_520.0;
 
 /// The exponent of 1.0, to which fraction bits are joined.
-const ONE: u32 = 127 << 23;
+const ONE_F32_BITS: u32 = 127 << 23;
 
 /// Numbers that this stage needs, computed once a call.
 pub(super) struct Single {
@@ -69,7 +69,7 @@ impl Single {
     pub(super) fn new(noise: &Noise, width: f64) -> Option<Self> {
         let exponent = crate::params::floor_log2(width);
         let fits = noise.law == Law::Gaussian && noise.word() == Word::Short && noise.ratio < LARGEST_RATIO;
-        if !fits || !EXPONENTS.contains(&exponent) {
+        if !fits || !SINGLE_EXPONENTS.contains(&exponent) {
             return None;
         }
         let limit = |error: f64, largest: f64| {
@@ -116,7 +116,7 @@ fn groups(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
             x[lane] = (magnitude.cast_signed() as f32).min(BELOW_2_31);
             // mutant: segment-of-the-single-stage
             segment[lane] = (x[lane].to_bits() >> 22) as usize & 31;
-            t[lane] = f32::from_bits((x[lane].to_bits() & ((1 << 22) - 1)) | ONE) - 1.25;
+            t[lane] = f32::from_bits((x[lane].to_bits() & ((1 << 22) - 1)) | ONE_F32_BITS) - 1.25;
         }
         let mut z = [0.0; LANES];
         for coefficients in BY_HALF.iter().rev() {

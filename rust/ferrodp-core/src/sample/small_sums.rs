@@ -3,7 +3,7 @@
 //!
 //! [`split`] writes a sum `k/2^shift = r + f` as two floats, both exact: `r` is an integer of at most 24 bits, and so is `f·2^shift`.
 //! With `N = round(f + s·Z)` from the stages, [`join`] writes `w·(r + N)`. The sum rounds once, to 24 bits; the product with the
-//! grid's width `w`, a power of two within [`WIDTHS`], is exact: with `|r + N| < 2²⁵` it is neither subnormal nor beyond
+//! grid's width `w`, a power of two within [`SMALL_SUM_WIDTHS`], is exact: with `|r + N| < 2²⁵` it is neither subnormal nor beyond
 //! the largest float. [`super::sums::released`] forms the same integer in 64 bits, where it is exact, and rounds once as well.
 
 use super::types::Number;
@@ -11,10 +11,10 @@ use crate::isa::Isa;
 use crate::isa::dispatch::{self, Kernel};
 
 /// Integers that are small are below this in size.
-const SMALL: f32 = 16_777_216.0;
+const SMALL_SUM_LIMIT: f32 = 16_777_216.0;
 
 /// Widths of grids, multiplied with which a sum of two small integers stays a float of 24 bits: 2⁻¹²⁶ to 2¹⁰².
-pub(super) const WIDTHS: core::ops::RangeInclusive<f64> = f32::MIN_POSITIVE as f64..=5.070_602_400_912_918e30;
+pub(super) const SMALL_SUM_WIDTHS: core::ops::RangeInclusive<f64> = f32::MIN_POSITIVE as f64..=5.070_602_400_912_918e30;
 
 /// Writes what is left of the sums beside the nearest multiples of `2^shift`, in units of that, to `fractions`, and the
 /// multiples to `wholes`. Returns whether all of them are small: else `wholes` are of no use.
@@ -42,7 +42,7 @@ impl Kernel for Split<'_> {
             let sum = sum.wrapping_add(i64::from(half));
             let nearest = sum.wrapping_shr(shift);
             // From 2²⁵ on, or negative, where it is not small; −2²⁴ is a float as well.
-            joined |= nearest.wrapping_add(SMALL as i64);
+            joined |= nearest.wrapping_add(SMALL_SUM_LIMIT as i64);
             *whole = nearest as i32 as f32;
             // mutant: fractions-of-small-sums-without-sign
             *fraction = (sum as i32 & unit.wrapping_sub(1)).wrapping_sub(half) as f32 * scale;
@@ -56,7 +56,7 @@ impl Kernel for Split<'_> {
 pub(super) struct Join<'a> {
     pub(super) wholes: &'a [f32],
     pub(super) steps: &'a [f32],
-    /// Of the grid, within [`WIDTHS`].
+    /// Of the grid, within [`SMALL_SUM_WIDTHS`].
     pub(super) width: f32,
     /// What the released number is divided by.
     pub(super) denominator: Option<f32>,
@@ -86,13 +86,13 @@ impl Kernel for Join<'_> {
         } else {
             both.for_each(|((whole, steps), out)| *out = value(*whole, *steps));
         }
-        largest < SMALL.to_bits()
+        largest < SMALL_SUM_LIMIT.to_bits()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sums::{MAX_SHIFT, nearest, released};
+    use super::super::sums::{MAX_SUM_SHIFT, nearest, released};
     use super::*;
 
     /// Integers in units of `2^-shift` around all powers of two that are small, and their halves.
@@ -108,9 +108,10 @@ mod tests {
     #[test]
     fn parts_are_exact_and_what_is_joined_is_what_the_definition_releases() {
         let noise = [0.0, 1.0, -1.0, 12_345.0, -8_388_609.0, 16_777_215.0, -16_777_215.0];
-        let widths = [*WIDTHS.start(), 0.5_f64.powi(29), 1.0, *WIDTHS.end()];
+        let widths = [*SMALL_SUM_WIDTHS.start(), 0.5_f64.powi(29), 1.0, *SMALL_SUM_WIDTHS.end()];
         let denominators = [None, Some(3.0), Some(0.1_f32), Some(f32::MIN_POSITIVE), Some(f32::MAX)];
-        for (shift, isa) in (0..=MAX_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
+        for (shift, isa) in
+            (0..=MAX_SUM_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
         {
             let sums = small(shift);
             for len in [0, 1, 7, 15, 16, 33, sums.len()] {
@@ -145,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_not_small_is_said_to_be_so() {
-        for (shift, isa) in (0..=MAX_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
+        for (shift, isa) in
+            (0..=MAX_SUM_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
         {
             let [mut wholes, mut fractions] = [[0.0; 50]; 2];
             let large = [1_i64 << 24, (-1 << 24) - 1, 1 << 25, 1 << 31, 1 << 32, -1 << 32, (1 << 32) + 1, 1 << 38];
@@ -158,8 +160,9 @@ mod tests {
                 }
             }
         }
-        for (isa, large) in
-            Isa::available().into_iter().flat_map(|isa| [SMALL, -SMALL, 1e30, f32::MAX].map(|n| (isa, n)))
+        for (isa, large) in Isa::available()
+            .into_iter()
+            .flat_map(|isa| [SMALL_SUM_LIMIT, -SMALL_SUM_LIMIT, 1e30, f32::MAX].map(|n| (isa, n)))
         {
             for place in [0, 31, 49] {
                 let (wholes, mut steps, mut out) = ([1.0; 50], [2.0; 50], [0.0; 50]);

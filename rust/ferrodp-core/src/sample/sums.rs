@@ -12,22 +12,22 @@
 //! formed again by the definition.
 
 use super::small_sums;
-use super::types::{CHUNK, Number};
+use super::types::{NOISE_CHUNK, Number};
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Kind;
 use crate::isa::dispatch::{self, Kernel};
 
 /// Elements in one step of the loop.
-const LANES: usize = 16;
+const INTEGER_LANES: usize = 16;
 
 /// The largest shift: fractions of so many bits are exact in single precision.
-pub(super) const MAX_SHIFT: u32 = 24;
+pub(super) const MAX_SUM_SHIFT: u32 = 24;
 
 /// Sums of integers, in units of the noise's grid divided by `2^shift`.
 pub(super) struct Sums<'a> {
     pub(super) integers: &'a [i64],
-    /// At most [`MAX_SHIFT`].
+    /// At most [`MAX_SUM_SHIFT`].
     pub(super) shift: u32,
 }
 
@@ -77,7 +77,7 @@ macro_rules! steps {
     };
 }
 
-steps!(f32, u32, 12_582_912.0, 23, CHUNK, small_sums::split);
+steps!(f32, u32, 12_582_912.0, 23, NOISE_CHUNK, small_sums::split);
 steps!(f64, u64, 6_755_399_441_055_744.0, 52, 0, |isa, sums, shift, _: &mut [f32], out| {
     fractions(isa, sums, shift, out);
     false
@@ -180,23 +180,23 @@ impl<N: Steps, T: Number, const CONVERTS: bool> Kernel for Loop<'_, N, T, CONVER
             (Some(by), false, _) => lanes(sums, steps, shift, out, |sum| divided(T::narrow(float(sum)), by)),
         };
         // mutant: noise-beyond-2-51-taken-from-its-bits
-        let start = if is_small { out.len() / LANES * LANES } else { 0 };
+        let start = if is_small { out.len() / INTEGER_LANES * INTEGER_LANES } else { 0 };
         for ((out, sum), steps) in out.iter_mut().zip(sums).zip(steps).skip(start) {
             *out = released(*sum, steps.widen(), shift, width, denominator);
         }
     }
 }
 
-/// Forms what comes in multiples of [`LANES`], and returns whether all of it was small enough to be right.
+/// Forms what comes in multiples of [`INTEGER_LANES`], and returns whether all of it was small enough to be right.
 #[inline(always)]
 fn lanes<N: Steps, T>(sums: &[i64], steps: &[N], shift: u32, out: &mut [T], finish: impl Fn(i64) -> T) -> bool {
     const ROOM: i64 = 1 << 62;
     // Half a step of the noise's grid; nothing where the grids are one.
     let half = (1_i64 << shift) >> 1;
-    let (mut joined, mut overflow) = ([N::Bits::default(); LANES], [0_i64; LANES]);
-    let groups = sums.as_chunks::<LANES>().0.iter().zip(steps.as_chunks::<LANES>().0);
-    for ((sums, steps), out) in groups.zip(out.as_chunks_mut::<LANES>().0) {
-        for i in 0..LANES {
+    let (mut joined, mut overflow) = ([N::Bits::default(); INTEGER_LANES], [0_i64; INTEGER_LANES]);
+    let groups = sums.as_chunks::<INTEGER_LANES>().0.iter().zip(steps.as_chunks::<INTEGER_LANES>().0);
+    for ((sums, steps), out) in groups.zip(out.as_chunks_mut::<INTEGER_LANES>().0) {
+        for i in 0..INTEGER_LANES {
             let (integer, bits) = steps[i].read();
             joined[i] |= bits;
             // Negative outside -2^62 to 2^62.
@@ -257,7 +257,7 @@ mod tests {
         let singles = [3.0, 0.1_f32, f32::MIN_POSITIVE * 0.7, f32::from_bits(1), f32::MAX].map(f64::from);
         let doubles = [3.1, 1e-300, 5e-324, 1e300];
         let denominators: Vec<_> = singles.into_iter().chain(doubles).map(Some).chain([None]).collect();
-        let shifts = [0, 1, 17, MAX_SHIFT];
+        let shifts = [0, 1, 17, MAX_SUM_SHIFT];
         let settings = widths.into_iter().flat_map(|width| denominators.iter().map(move |by| (width, *by)));
         for ((width, denominator), shift) in settings.flat_map(|(width, by)| shifts.map(|shift| ((width, by), shift))) {
             for isa in Isa::available() {
@@ -305,7 +305,7 @@ mod tests {
             let sums = integers();
             let mut wholes = vec![f32::NAN; sums.len()];
             for (shift, isa) in
-                (0..=MAX_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
+                (0..=MAX_SUM_SHIFT).flat_map(|shift| Isa::available().into_iter().map(move |isa| (shift, isa)))
             {
                 let mut left = vec![N::default(); sums.len()];
 

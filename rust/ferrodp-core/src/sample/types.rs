@@ -1,4 +1,4 @@
-//! What the stages share: the noise that is asked for, the numbers a call needs once, a sample's bits and its offset.
+//! What the stages share: the noise that is requested, the numbers a call needs once, a sample's bits and its offset.
 //!
 //! The stages know this file and not each other, but for the one that comes next; nothing here knows a stage.
 
@@ -8,13 +8,13 @@ use crate::math::natural::Natural;
 use crate::params::{Granularity, exp2, floor_log2, positive};
 
 /// Samples handled at once.
-pub(super) const CHUNK: usize = 1024;
+pub(super) const NOISE_CHUNK: usize = 1024;
 
 /// The first stage takes values in multiples of this.
-pub(super) const PADDING: usize = 16;
+pub(super) const PADDED_SAMPLES: usize = 16;
 
 /// Samples that share a byte of [`Open`].
-pub(super) const GROUP: usize = 8;
+pub(super) const SAMPLES_PER_GROUP: usize = 8;
 
 /// The supported `⌊log₂(scale / granularity)⌋`: at the upper end, noise of 500 scales is still below 2⁵³ steps.
 const LOG2_RATIOS: core::ops::RangeInclusive<i32> = -3..=43;
@@ -198,7 +198,7 @@ impl Plan {
 /// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
 #[allow(unreachable_pub, reason = "public methods name it on x86-64 alone")]
 pub struct Open {
-    pub(super) groups: [u8; CHUNK / GROUP],
+    pub(super) groups: [u8; NOISE_CHUNK / SAMPLES_PER_GROUP],
 }
 
 /// Returns both at the length of the shorter. Loops index them: iterators of pairs do not compile to plain loops here.
@@ -209,7 +209,7 @@ pub(super) fn paired<'a, T, U>(values: &'a mut [T], words: &'a [U]) -> (&'a mut 
     (&mut values[..len], &words[..len])
 }
 
-/// The bits of one sample, revealed as they are asked for.
+/// The bits of one sample, revealed as they are needed.
 #[derive(Clone, Copy)]
 pub(super) struct Lazy<F> {
     /// Leading bits of `p`: `p ∈ [leading, leading + 1) · 2^−(width + 1)`.

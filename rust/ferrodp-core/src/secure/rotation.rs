@@ -14,16 +14,16 @@ use crate::error::Error;
 use crate::isa::Isa;
 use crate::isa::dispatch::{self, Kernel};
 use crate::math::float_environment::in_default_environment;
-use crate::random::{BLOCK, Key, Keystream};
+use crate::random::{CIPHER_BLOCK, Key, Keystream};
 
 /// The stream of signs: no sampler uses it.
-const SIGNS: u64 = u64::MAX - 1;
+const SIGN_STREAM: u64 = u64::MAX - 1;
 
 /// Elements whose signs are in memory at once.
-const CHUNK: usize = 1 << 13;
+const SIGNS_PER_CHUNK: usize = 1 << 13;
 
 /// Elements that are transformed without leaving the first-level cache.
-const CACHED: usize = 1 << 12;
+const CACHED_ELEMENTS: usize = 1 << 12;
 
 /// A number that can be rotated.
 pub trait Rotated: Float + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
@@ -69,9 +69,9 @@ pub fn rotate<T: Rotated>(isa: Isa, signs: &Key, inverse: bool, values: &mut [T]
 /// Gives every value its sign.
 fn flip<T: Rotated>(isa: Isa, signs: &Key, values: &mut [T]) {
     let keystream = Keystream::new(isa, signs);
-    let mut bits = [0_u8; CHUNK / 8];
-    for (index, chunk) in values.chunks_mut(CHUNK).enumerate() {
-        keystream.fill(SIGNS, (index * CHUNK / 8 / BLOCK) as u64, &mut bits);
+    let mut bits = [0_u8; SIGNS_PER_CHUNK / 8];
+    for (index, chunk) in values.chunks_mut(SIGNS_PER_CHUNK).enumerate() {
+        keystream.fill(SIGN_STREAM, (index * SIGNS_PER_CHUNK / 8 / CIPHER_BLOCK) as u64, &mut bits);
         dispatch::run(isa, Flip { values: chunk, bits: &bits });
     }
 }
@@ -110,8 +110,8 @@ impl<T: Rotated> Kernel for Transform<'_, T> {
     fn run<const NATIVE: bool>(self) {
         // Halves of what does not fit the cache are combined first, two rounds in one pass where there are two.
         let mut size = self.values.len();
-        while size > CACHED {
-            let quarters = size / 2 > CACHED;
+        while size > CACHED_ELEMENTS {
+            let quarters = size / 2 > CACHED_ELEMENTS;
             for part in self.values.chunks_exact_mut(size) {
                 let (low, high) = part.split_at_mut(size / 2);
                 if quarters {

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use std::num::NonZeroUsize;
 
 /// Numbers in a row of the results: lower, upper, whether addition is active, saddle, nodes, smoothing, three slacks.
-const COLUMNS: usize = 9;
+const RESULT_COLUMNS: usize = 9;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(contour_bounds, module)?)?;
@@ -38,13 +38,13 @@ fn releases(noise_multipliers: &[f64], sampling_probabilities: &[f64], counts: &
 
 fn table<'py>(py: Python<'py>, rows: &[Worst]) -> Result<Bound<'py, PyArray2<f64>>> {
     let mut flat = Vec::new();
-    flat.try_reserve(rows.len() * COLUMNS)?;
+    flat.try_reserve(rows.len() * RESULT_COLUMNS)?;
     for Worst { bounds, direction } in rows {
         let add = if *direction == Direction::Add { 1.0 } else { 0.0 };
         flat.extend([bounds.lower, bounds.upper, add, bounds.saddle, bounds.num_nodes as f64, bounds.smoothing]);
         flat.extend(bounds.slack);
     }
-    let array = Array2::from_shape_vec((rows.len(), COLUMNS), flat).expect("rows of COLUMNS numbers");
+    let array = Array2::from_shape_vec((rows.len(), RESULT_COLUMNS), flat).expect("rows of RESULT_COLUMNS numbers");
     Ok(array.into_pyarray(py))
 }
 

@@ -131,7 +131,7 @@ fn pld_laws(
         Some((low, high)) => Nodes::at_multiples(step, low, high),
         None => Nodes::over(&*pair, step, tail, tail),
     };
-    if nodes.last - nodes.first > MOST {
+    if nodes.last - nodes.first > MAX_LAW_NODES {
         return Err(Error::parameter("value_discretization_interval", step, "so large that 2^24 nodes suffice").into());
     }
     let both = ask(py, || bracket(&*pair, nodes, Lower::Merged))?;
@@ -141,7 +141,7 @@ fn pld_laws(
 }
 
 /// Most nodes of a law that is handed over.
-const MOST: i64 = 1 << 24;
+const MAX_LAW_NODES: i64 = 1 << 24;
 
 /// Returns the same for a composition, and a bound on the norm of the rounding errors.
 #[pyfunction]

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::isa;
 
 /// An order costs some hundred times what an element of an array does.
-const WEIGHT: usize = 256;
+const ORDER_WEIGHT: usize = 256;
 
 /// Lower and upper bounds.
 pub(crate) type Arrays<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
@@ -39,7 +39,7 @@ fn rdp_poisson_gaussian<'py>(
     let isa = isa::active()?;
     let (sigma, q, orders) = (&*noise_multipliers, &*sampling_probabilities, &*orders);
     same_length(orders, &[("noise_multipliers", sigma), ("sampling_probabilities", q)])?;
-    let threads = threads.unwrap_or_else(|| default_threads(orders.len().saturating_mul(WEIGHT)));
+    let threads = threads.unwrap_or_else(|| default_threads(orders.len().saturating_mul(ORDER_WEIGHT)));
     let bounds = ask(py, || rdp::poisson_gaussian(isa, sigma, q, orders, threads))?;
     split(py, &bounds)
 }
@@ -58,7 +58,7 @@ fn rdp_poisson_gaussian_epsilon<'py>(
     let isa = isa::active()?;
     let (sigma, q, counts, deltas) = (&*noise_multipliers, &*sampling_probabilities, &*counts, &*deltas);
     same_length(counts, &[("noise_multipliers", sigma), ("sampling_probabilities", q), ("deltas", deltas)])?;
-    let threads = threads.unwrap_or_else(|| default_threads(counts.len().saturating_mul(64 * WEIGHT)));
+    let threads = threads.unwrap_or_else(|| default_threads(counts.len().saturating_mul(64 * ORDER_WEIGHT)));
     let found = ask(py, || rdp::poisson_gaussian_epsilon(isa, sigma, q, counts, deltas, threads))?;
     Ok(found.into_pyarray(py))
 }
@@ -122,7 +122,7 @@ impl PySampledCurve {
         Self { base, fresh: Amplified::new(sample, sampling_probability), kept: Mutex::new(None) }
     }
 
-    /// Returns upper bounds on ρ at every order. What is remembered is taken out meanwhile, as the base may be Python: a caller that
+    /// Returns upper bounds on ρ at every order. What is remembered is taken out during the call, as the base may be Python: a caller that
     /// meets another one begins afresh.
     #[pyo3(signature = (orders, /))]
     fn __call__<'py>(&self, py: Python<'py>, orders: Numbers<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {

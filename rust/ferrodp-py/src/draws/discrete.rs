@@ -16,14 +16,14 @@ use crate::permit::KeyArg;
 use crate::words::DiscreteLawArg;
 
 /// Laws that were used lately, the last one in front. Setting one up costs as much as some thousand samples.
-static RECENT: Mutex<VecDeque<Kept>> = Mutex::new(VecDeque::new());
+static RECENT_LAWS: Mutex<VecDeque<Kept>> = Mutex::new(VecDeque::new());
 type Kept = ((Law, Scale), Arc<Discrete>);
 const NUM_KEPT: usize = 16;
 
 /// Returns the law, set up or remembered. If somebody else is looking, or was when the process was forked, it is set up.
 fn discrete(law: Law, scale: Scale) -> Arc<Discrete> {
     let wanted = (law, scale);
-    let Ok(mut recent) = RECENT.try_lock() else {
+    let Ok(mut recent) = RECENT_LAWS.try_lock() else {
         return Arc::new(Discrete::new(law, scale));
     };
     let found = recent.iter().position(|(kept, _)| *kept == wanted).and_then(|index| recent.remove(index));

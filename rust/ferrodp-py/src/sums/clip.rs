@@ -169,7 +169,7 @@ impl PyGridSum {
         }
         // mutant: ticket-armed-before-sum-looked
         py.detach(|| self.lock()?.check::<T>(noise_multiplier, out.len()))?;
-        // A ticket's Python code runs here, so not under the lock; another thread may release the sum meanwhile.
+        // A ticket's Python code runs here, so not under the lock; another thread may release the sum in between.
         let key = key.draw(py)?;
         py.detach(|| {
             let mut state = self.lock()?;
@@ -398,7 +398,7 @@ impl PyGridSum {
     #[pyo3(signature = (prefix, /))]
     fn state<'py>(&self, py: Python<'py>, prefix: &[u8]) -> Result<Bound<'py, PyBytes>> {
         let head = prefix.len() + 16;
-        if !head.is_multiple_of(checksum::BLOCK) {
+        if !head.is_multiple_of(checksum::BLOCK_BYTES) {
             return Err(PyValueError::new_err("prefix and counts must fill whole blocks").into());
         }
         let width = py.detach(|| Ok::<_, Error>(self.lock()?.open()?.width()))?;
@@ -414,8 +414,8 @@ impl PyGridSum {
                 let mut digest = Checksum::default();
                 digest.update(front);
                 let (body, end) = rest.split_at_mut(8 * width);
-                let blocks = body.chunks_mut(64 * checksum::BLOCK);
-                for (bytes, integers) in blocks.zip(sum.integers()?.chunks(8 * checksum::BLOCK)) {
+                let blocks = body.chunks_mut(64 * checksum::BLOCK_BYTES);
+                for (bytes, integers) in blocks.zip(sum.integers()?.chunks(8 * checksum::BLOCK_BYTES)) {
                     for (word, k) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(integers) {
                         *word = k.to_le_bytes();
                     }

@@ -2,7 +2,7 @@
 //!
 //! An array of a few elements is added in a few nanoseconds, and borrowing it takes hundreds. So nothing is borrowed here:
 //! where elements are is looked up while the interpreter's lock is held, and either it is held until they were read or the
-//! arrays are referred to first, so that they live on. Another thread that writes to one of them meanwhile is the
+//! arrays are referred to first, so that they live on. Another thread that writes to one of them during the call is the
 //! caller's bug, as with any array; kernels trust no element.
 //!
 //! What is not plainly what the template asks for is left to Python, which knows all other ways and all refusals: containers
@@ -24,7 +24,7 @@ use crate::array::all;
 use crate::error::{Error, Result};
 
 /// How many arrays before it is compared an array's axes are fetched; twice as many, its fields.
-const AHEAD: usize = 16;
+const ARRAYS_AHEAD: usize = 16;
 
 /// Without an interpreter's lock, objects may change while their fields are read; headers are longer there.
 const HAS_LOCK: bool = size_of::<ffi::PyObject>() == 2 * size_of::<usize>();
@@ -253,7 +253,7 @@ impl Template {
     }
 }
 
-/// One walk through a tree. It runs no Python code, so nothing changes meanwhile.
+/// One walk through a tree. It runs no Python code, so nothing changes in between.
 struct Walk<'a> {
     leaves: &'a Leaves,
     is_double: bool,
@@ -300,7 +300,7 @@ impl Walk<'_> {
             let mut place = 0;
             let next = |i: usize| {
                 let (mut key, mut item) = (core::ptr::null_mut(), core::ptr::null_mut());
-                // SAFETY: the dict does not change meanwhile, for no Python code runs.
+                // SAFETY: the dict does not change in between, for no Python code runs.
                 let is_there = unsafe { ffi::PyDict_Next(value, &raw mut place, &raw mut key, &raw mut item) != 0 };
                 (is_there && is_same_key(key, keys.get(i)?.as_ptr())).then_some(item)
             };
@@ -333,8 +333,8 @@ impl Walk<'_> {
         }
         let held = core::mem::take(&mut self.arrays);
         let arrays = &held[first..];
-        arrays[..n.min(2 * AHEAD)].iter().for_each(|array| prefetch_fields(*array));
-        for array in &arrays[..n.min(AHEAD)] {
+        arrays[..n.min(2 * ARRAYS_AHEAD)].iter().for_each(|array| prefetch_fields(*array));
+        for array in &arrays[..n.min(ARRAYS_AHEAD)] {
             prefetch_axes(*array, self.array_type)?;
         }
         let mut place = 0;
@@ -545,10 +545,10 @@ fn prefetch_axes(array: *mut PyArrayObject, array_type: *mut ffi::PyTypeObject) 
 /// Asks for the fields and the axes of arrays some places after the first of these; `None` if they are none.
 #[inline(always)]
 fn prepare(arrays: &[*mut PyArrayObject], array_type: *mut ffi::PyTypeObject) -> Option<()> {
-    if let Some(array) = arrays.get(2 * AHEAD) {
+    if let Some(array) = arrays.get(2 * ARRAYS_AHEAD) {
         prefetch_fields(*array);
     }
-    match arrays.get(AHEAD) {
+    match arrays.get(ARRAYS_AHEAD) {
         Some(array) => prefetch_axes(*array, array_type),
         None => Some(()),
     }

@@ -25,14 +25,14 @@ use ferrodp_core::discrete::Discrete;
 use ferrodp_core::isa::Isa;
 use ferrodp_core::random::Key;
 use ferrodp_core::sample::Noise;
-use ferrodp_testkit::draws::{Dtype, SETTINGS, Setting};
+use ferrodp_testkit::draws::{DRAW_SETTINGS, Dtype, Setting};
 use ferrodp_testkit::finding::Finding;
 use ferrodp_testkit::integers::{INTEGER_SETTINGS, IntegerSetting};
 use ferrodp_testkit::runs;
 use ferrodp_testkit::verdict::holm;
 
 const FAMILY_WISE: f64 = 1e-6;
-const KNOWN: [&str; 6] = ["draws", "compare", "csv", "isa", "only", "judge"];
+const KNOWN_OPTIONS: [&str; 6] = ["draws", "compare", "csv", "isa", "only", "judge"];
 const PER_CALL: usize = 1 << 20;
 
 struct Options {
@@ -79,7 +79,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             "--judge" => options.judged = Some(value),
             "--isa" => options.isa = Isa::named(&value).ok_or(format!("this CPU has no {value}"))?,
             "--only" => options.only = value,
-            _ => return Err(format!("unknown option {name}; there are --{}", KNOWN.join(", --"))),
+            _ => return Err(format!("unknown option {name}; there are --{}", KNOWN_OPTIONS.join(", --"))),
         }
     }
     if options.draws < 1 << 20 {
@@ -94,7 +94,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn core::error::Error>> {
         return judged(path);
     }
     let mut sound = true;
-    for setting in SETTINGS.iter().filter(|setting| options.wants(setting.name)) {
+    for setting in DRAW_SETTINGS.iter().filter(|setting| options.wants(setting.name)) {
         sound &= compared(setting.name, options, || same_bits(setting, options.compared))?;
     }
     for setting in INTEGER_SETTINGS.iter().filter(|setting| options.wants(setting.name)) {
@@ -109,7 +109,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn core::error::Error>> {
         }
         Ok::<_, ferrodp_core::Error>(())
     };
-    for setting in SETTINGS {
+    for setting in DRAW_SETTINGS {
         judge(setting.name, &mut || setting.findings(options.isa, options.draws, PER_CALL, Key::fresh))?;
     }
     for setting in INTEGER_SETTINGS {
@@ -224,7 +224,7 @@ fn bits(setting: &Setting, noise: &Noise, isa: Isa, key: &Key, threads: usize, c
 fn write_csv(path: &str, options: &Options, found: &[(&str, Finding)], adjusted: &[f64]) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     if file.metadata()?.len() == 0 {
-        writeln!(file, "{}", runs::COLUMNS)?;
+        writeln!(file, "{}", runs::COLUMN_NAMES)?;
     }
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for ((setting, Finding { test, statistic, p }), adjusted) in found.iter().zip(adjusted) {

@@ -18,13 +18,13 @@ use ferrodp_core::random::{Key, Keystream};
 use ferrodp_core::sample::{Element, Law, Noise};
 
 /// Rows that are clipped at a time, and their elements: values come in multiples of the product.
-const ROWS: usize = 8;
-const WIDTH: usize = 1024;
+const CLIPPED_ROWS: usize = 8;
+const ROW_ELEMENTS: usize = 1024;
 
 type Outcome = Result<(), Box<dyn Error>>;
 type Kernel = fn(Isa, usize) -> Outcome;
 
-const KERNELS: [(&str, Kernel); 10] = [
+const TIMED_KERNELS: [(&str, Kernel); 10] = [
     ("keystream, 8 bytes", keystream),
     ("gaussian f32", |isa, count| noise::<f32>(Law::Gaussian, isa, count)),
     ("gaussian f64", |isa, count| noise::<f64>(Law::Gaussian, isa, count)),
@@ -60,13 +60,13 @@ fn discrete(law: IntegerLaw, scale: f64, isa: Isa, count: usize) -> Outcome {
 
 /// Returns one batch of rows, longer than 1.
 fn matrix() -> Vec<f32> {
-    (0..ROWS * WIDTH).map(|i| (i % 7) as f32 - 3.0).collect()
+    (0..CLIPPED_ROWS * ROW_ELEMENTS).map(|i| (i % 7) as f32 - 3.0).collect()
 }
 
 fn sum_of_rows(isa: Isa, count: usize) -> Outcome {
     let values = matrix();
-    let mut sum = GridSum::new(ClipNorm::new::<f32>(1.0)?, WIDTH)?;
-    let rows = Rows::new([(&*values, WIDTH)], ROWS)?;
+    let mut sum = GridSum::new(ClipNorm::new::<f32>(1.0)?, ROW_ELEMENTS)?;
+    let rows = Rows::new([(&*values, ROW_ELEMENTS)], CLIPPED_ROWS)?;
     for _ in 0..count / values.len() {
         sum.add(isa, black_box(&rows), NonZeroUsize::MIN)?;
     }
@@ -75,9 +75,9 @@ fn sum_of_rows(isa: Isa, count: usize) -> Outcome {
 
 fn rows(isa: Isa, count: usize) -> Outcome {
     let (values, clip) = (matrix(), ClipNorm::new::<f32>(1.0)?);
-    let (mut out, mut norms) = (vec![0.0; values.len()], [0.0; ROWS]);
+    let (mut out, mut norms) = (vec![0.0; values.len()], [0.0; CLIPPED_ROWS]);
     for _ in 0..count / values.len() {
-        clip_rows(isa, black_box(&values), WIDTH, clip, Order::Two, &mut out, &mut norms, NonZeroUsize::MIN)?;
+        clip_rows(isa, black_box(&values), ROW_ELEMENTS, clip, Order::Two, &mut out, &mut norms, NonZeroUsize::MIN)?;
     }
     Ok(())
 }
@@ -85,13 +85,13 @@ fn rows(isa: Isa, count: usize) -> Outcome {
 fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, count, rest @ ..] = &arguments[..] else {
-        KERNELS.iter().for_each(|(name, _)| println!("{name}"));
+        TIMED_KERNELS.iter().for_each(|(name, _)| println!("{name}"));
         return Ok(());
     };
     let isa = match rest.first() {
         Some(name) => Isa::named(name).ok_or("this CPU has no such instruction set")?,
         None => Isa::best(),
     };
-    let (_, kernel) = KERNELS.iter().find(|(known, _)| known == name).ok_or("no kernel of this name")?;
+    let (_, kernel) = TIMED_KERNELS.iter().find(|(known, _)| known == name).ok_or("no kernel of this name")?;
     kernel(isa, count.parse()?)
 }

@@ -19,25 +19,25 @@ use ferrodp_core::isa::Isa;
 use ferrodp_core::random::Key;
 use ferrodp_testkit::timing::{Advantage, advantage, planted};
 
-const MEASUREMENTS: usize = 500_000;
-const LIMIT: f64 = 5.5;
-const LEAK: f64 = 0.02;
+const DEFAULT_MEASUREMENTS: usize = 500_000;
+const MAX_DEVIATIONS: f64 = 5.5;
+const PLANTED_LEAK: f64 = 0.02;
 
 fn main() -> ExitCode {
     let mut is_good = true;
     for (law, scale, far) in
         [(Law::Gaussian, 1.0, 3.0), (Law::Gaussian, 40.0, 3.5), (Law::Laplace, 1.0, 7.0), (Law::Laplace, 1e4, 9.0)]
     {
-        let found = advantage(law, scale, far, true, MEASUREMENTS);
-        is_good &= found.deviations() <= LIMIT;
+        let found = advantage(law, scale, far, true, DEFAULT_MEASUREMENTS);
+        is_good &= found.deviations() <= MAX_DEVIATIONS;
         print(law, scale, "in fixed time", found);
-        let found = planted(law, scale, far, LEAK, MEASUREMENTS);
-        is_good &= found.value > 0.0 && found.deviations() > LIMIT;
+        let found = planted(law, scale, far, PLANTED_LEAK, DEFAULT_MEASUREMENTS);
+        is_good &= found.value > 0.0 && found.deviations() > MAX_DEVIATIONS;
         print(law, scale, "in fixed time, 1 of 50 large ones late", found);
     }
     for (law, scale, far) in [(Law::Gaussian, 1e3, 3.7), (Law::Laplace, 1e4, 9.0)] {
-        let found = advantage(law, scale, far, false, MEASUREMENTS);
-        is_good &= found.deviations() > LIMIT;
+        let found = advantage(law, scale, far, false, DEFAULT_MEASUREMENTS);
+        is_good &= found.deviations() > MAX_DEVIATIONS;
         print(law, scale, "by rejection", found);
     }
     speed();

@@ -2,12 +2,12 @@
 
 use crate::finding::{Finding, goodness};
 use crate::integers::integer_law::IntegerLaw;
-use crate::law::BINS;
+use crate::law::BIN_COUNT;
 use crate::special::{anderson_darling_tail, kolmogorov_tail, poisson_two_sided, two_sided};
 use crate::tally::order::Order;
 
 /// Positions that are compared: as many as samples are decided together.
-const LANES: usize = 1024;
+const SAMPLE_LANES: usize = 1024;
 
 /// Expected draws in a cell of the histogram, at least; and cells, at most about.
 const LEAST_EXPECTED: f64 = 25.0;
@@ -56,8 +56,8 @@ impl Census {
         Self {
             counts: vec![0; blocks.len() + 2],
             bin_of: Vec::new(),
-            transform: vec![0; BINS],
-            order: Order::new(LANES),
+            transform: vec![0; BIN_COUNT],
+            order: Order::new(SAMPLE_LANES),
             draws: 0,
             zeros: 0,
             positive: 0,
@@ -79,7 +79,7 @@ impl Census {
     /// # Panics
     /// If an earlier stretch had not, because positions would then be mistaken.
     pub fn add(&mut self, draws: &[i64], random: &[[u8; 8]]) {
-        assert!(self.draws.is_multiple_of(LANES as u64), "positions are counted modulo {LANES}");
+        assert!(self.draws.is_multiple_of(SAMPLE_LANES as u64), "positions are counted modulo {SAMPLE_LANES}");
         for (draws, random) in draws.chunks(1 << 14).zip(random.chunks(1 << 14)) {
             let wanted = self.first_wanted.saturating_sub(self.first.len()).min(draws.len());
             self.first.extend_from_slice(&draws[..wanted]);
@@ -102,13 +102,13 @@ impl Census {
         let place = (block + 1).clamp(0, self.counts.len() as i64 - 1) as usize;
         self.counts[place] += 1;
         let Some(&(below, share)) = usize::try_from(block).ok().and_then(|block| self.blocks.get(block)) else {
-            return if block < 0 { 0 } else { BINS as i32 - 1 };
+            return if block < 0 { 0 } else { BIN_COUNT as i32 - 1 };
         };
         // The place within the block, then random digits.
         let shift = self.law.shift;
         let part = if shift == 0 { random } else { (n as u64) << (64 - shift) | random >> shift };
         let transformed = below.saturating_add(((u128::from(share) * u128::from(part)) >> 64) as u64);
-        (transformed >> (64 - BINS.trailing_zeros())) as i32
+        (transformed >> (64 - BIN_COUNT.trailing_zeros())) as i32
     }
 
     fn add_values(&mut self, draws: &[i64]) {
@@ -145,7 +145,7 @@ impl Census {
         found.extend(self.of_the_transform());
         found.extend(self.of_the_values());
         found.extend(self.of_the_bits());
-        found.extend(self.order.findings(&[1.0 / BINS as f64; BINS]));
+        found.extend(self.order.findings(&[1.0 / BIN_COUNT as f64; BIN_COUNT]));
         found
     }
 
@@ -177,15 +177,15 @@ impl Census {
     fn of_the_transform(&self) -> Vec<Finding> {
         let n = self.draws as f64;
         let (mut gap, mut area, mut below) = (0.0_f64, 0.0, 0_u64);
-        for (k, &count) in self.transform.iter().enumerate().take(BINS - 1) {
+        for (k, &count) in self.transform.iter().enumerate().take(BIN_COUNT - 1) {
             below += count;
-            let t = (k + 1) as f64 / BINS as f64;
+            let t = (k + 1) as f64 / BIN_COUNT as f64;
             let difference = below as f64 / n - t;
             gap = gap.max(difference.abs());
-            area += n * difference * difference / (t * (1.0 - t)) / BINS as f64;
+            area += n * difference * difference / (t * (1.0 - t)) / BIN_COUNT as f64;
         }
         vec![
-            goodness("transform", &self.transform, &[1.0 / BINS as f64; BINS]),
+            goodness("transform", &self.transform, &[1.0 / BIN_COUNT as f64; BIN_COUNT]),
             // Edges alone: both p-values err upward.
             Finding { test: "kolmogorov".into(), statistic: gap * n.sqrt(), p: kolmogorov_tail(gap * n.sqrt()) },
             Finding { test: "anderson darling".into(), statistic: area, p: anderson_darling_tail(area) },

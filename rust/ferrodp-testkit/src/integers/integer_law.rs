@@ -4,10 +4,10 @@ use crate::law::Law;
 use crate::special::normal_tail;
 
 /// From this scale on, probabilities are those of blocks of integers, within which the density is taken for linear.
-const WIDE: f64 = 65536.0;
+const MIN_BLOCK_SCALE: f64 = 65536.0;
 
 /// Half of the table, in scales: beyond, the transform is in its outermost bin.
-const REACH: f64 = 8.0;
+const TABLE_SCALES: f64 = 8.0;
 
 /// The exact law of the integers, in blocks of `2^shift` of them.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ impl IntegerLaw {
     /// Tabulates the law.
     #[must_use]
     pub fn new(law: Law, scale: f64) -> Self {
-        let shift = if scale < WIDE { 0 } else { scale.log2().floor() as u32 - 11 };
-        let blocks = (REACH * scale).ceil() as i64 >> shift;
+        let shift = if scale < MIN_BLOCK_SCALE { 0 } else { scale.log2().floor() as u32 - 11 };
+        let blocks = (TABLE_SCALES * scale).ceil() as i64 >> shift;
         let mut table = Self { law, scale, shift, first: -blocks - 1, below: Vec::new(), zero: 1.0 };
         let mass = if shift == 0 { 2.0 * table.sum_from(1) + 1.0 } else { table.integral() };
         table.zero = 1.0 / mass;

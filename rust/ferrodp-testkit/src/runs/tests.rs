@@ -12,21 +12,23 @@ fn evenly(n: usize, test: &'static str, change: impl Fn(f64) -> f64) -> Vec<Row>
 
 #[test]
 fn a_file_is_read_line_by_line() {
-    let text = format!("{COLUMNS}\n7,avx2,100,some law,mean,-1e0,2.5e-1,1e0\n8,avx2,100,some law,mean,0e0,1e0,1e0\n");
+    let text =
+        format!("{COLUMN_NAMES}\n7,avx2,100,some law,mean,-1e0,2.5e-1,1e0\n8,avx2,100,some law,mean,0e0,1e0,1e0\n");
     assert_eq!(Ok(made(&[(7, "some law", "mean", 0.25), (8, "some law", "mean", 1.0)])), read(&text));
-    assert_eq!(Ok(Vec::new()), read(&format!("{COLUMNS}\n")));
+    assert_eq!(Ok(Vec::new()), read(&format!("{COLUMN_NAMES}\n")));
 }
 
 #[test]
 fn other_lines_are_errors() {
     for bad in ["7,avx2,100,some law,mean,0e0,1.5e0,1e0", "7,avx2,100,some law,mean,0e0,NaN,1e0", "7,mean,0.5", ""] {
-        let found = read(&format!("{COLUMNS}\n6,avx2,100,some law,mean,0e0,1e0,1e0\n{bad}\n"));
+        let found = read(&format!("{COLUMN_NAMES}\n6,avx2,100,some law,mean,0e0,1e0,1e0\n{bad}\n"));
         assert_eq!(Err("line 3 is no p-value of a run".into()), found);
     }
     assert!(read("").is_err() && read("7,avx2,100,some law,mean,0e0,1e0,1e0\n").is_err());
     let twice = "7,avx2,100,some law,mean,0e0,1e0,1e0\n";
     assert!(
-        read(&format!("{COLUMNS}\n{twice}{twice}")).is_err_and(|message| message.starts_with("line 3 occurs twice"))
+        read(&format!("{COLUMN_NAMES}\n{twice}{twice}"))
+            .is_err_and(|message| message.starts_with("line 3 occurs twice"))
     );
 }
 

@@ -7,9 +7,9 @@ use std::process::Command;
 use super::cases::{Case, Group};
 
 /// The file with the one branch that may depend on the noise, and the branch.
-const FILE: &str = "fixed.rs";
-const SOURCE: &str = include_str!("../../../ferrodp-core/src/discrete/fixed.rs");
-const BRANCH: &str = "if is_open {";
+const BRANCH_FILE: &str = "fixed.rs";
+const BRANCH_SOURCE: &str = include_str!("../../../ferrodp-core/src/discrete/fixed.rs");
+const OPEN_BRANCH: &str = "if is_open {";
 
 /// What became of a group.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub fn judge(program: &Path, group: Group) -> io::Result<Verdict> {
 
 fn judged(group: Group, out: &str, log: &str) -> Verdict {
     let cases: Vec<Case> = out.lines().filter_map(Case::parsed).collect();
-    let tie = format!("{FILE}:{}", line_of_branch());
+    let tie = format!("{BRANCH_FILE}:{}", line_of_branch());
     let (ties, places): (Vec<_>, Vec<_>) =
         reports(log).into_iter().partition(|place| place.starts_with("UninitCondition ") && place.ends_with(&tie));
     let complaint = if cases.is_empty() || !log.contains("</valgrindoutput>") {
@@ -69,8 +69,8 @@ fn judged(group: Group, out: &str, log: &str) -> Verdict {
 
 /// Returns the line of the one branch: if it is not the only one of its kind, the text above is to be mended.
 fn line_of_branch() -> usize {
-    let lines: Vec<_> = SOURCE.lines().enumerate().filter(|(_, line)| line.trim() == BRANCH).collect();
-    let [(index, _)] = lines[..] else { panic!("{FILE} has {} lines like {BRANCH}", lines.len()) };
+    let lines: Vec<_> = BRANCH_SOURCE.lines().enumerate().filter(|(_, line)| line.trim() == OPEN_BRANCH).collect();
+    let [(index, _)] = lines[..] else { panic!("{BRANCH_FILE} has {} lines like {OPEN_BRANCH}", lines.len()) };
     index + 1
 }
 
@@ -109,15 +109,15 @@ mod tests {
         let line = line_of_branch();
         let once_each = "Gaussian: 3 samples, 3 reports\nLaplace: 5 samples, 5 reports\n";
         let good = |out: &str, log: &str| judged(Group::FixedTime, out, log).is_good;
-        assert!(good(once_each, &log("UninitCondition", FILE, line)));
-        assert!(!good(once_each, &log("UninitCondition", FILE, line + 1)), "another branch");
-        assert!(!good(once_each, &log("UninitValue", FILE, line)), "an address");
+        assert!(good(once_each, &log("UninitCondition", BRANCH_FILE, line)));
+        assert!(!good(once_each, &log("UninitCondition", BRANCH_FILE, line + 1)), "another branch");
+        assert!(!good(once_each, &log("UninitValue", BRANCH_FILE, line)), "an address");
         assert!(!good(once_each, &log("UninitCondition", "blocks.rs", line)), "another file");
         assert!(!good(once_each, "<valgrindoutput>"), "it died");
         assert!(!good("", "<valgrindoutput></valgrindoutput>"), "it did nothing");
         for reports in [0, 2, 4] {
             let out = format!("Gaussian: 3 samples, {reports} reports\n");
-            assert!(!good(&out, &log("UninitCondition", FILE, line)), "{reports} reports of 3 samples");
+            assert!(!good(&out, &log("UninitCondition", BRANCH_FILE, line)), "{reports} reports of 3 samples");
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
         assert!(found(&log("UninitCondition", "secrets.rs", 9)));
         assert!(!found(&log("UninitValue", "secrets.rs", 9)), "an address, where a branch was planted");
         assert!(!found(&log("UninitCondition", "discrete.rs", 9)), "somewhere else");
-        assert!(!found(&log("UninitCondition", FILE, line_of_branch())), "that is no defect");
+        assert!(!found(&log("UninitCondition", BRANCH_FILE, line_of_branch())), "that is no defect");
         assert!(!judged(Group::Open, "open: 3 samples, 1 reports\n", "<valgrindoutput></valgrindoutput>").is_good);
         assert_eq!(
             vec!["UninitValue in add at a.rs:7"],

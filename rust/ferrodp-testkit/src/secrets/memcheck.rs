@@ -9,7 +9,7 @@
 pub const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
 /// Answers 0 unless valgrind runs this program.
-const RUNNING: usize = 0x1001;
+const IS_RUNNING: usize = 0x1001;
 const COUNT_ERRORS: usize = 0x1201;
 const MAKE_UNDEFINED: usize = 0x4d43_0001; // 'M', 'C'
 const MAKE_DEFINED: usize = 0x4d43_0002;
@@ -17,7 +17,7 @@ const MAKE_DEFINED: usize = 0x4d43_0002;
 /// Returns whether this program runs under valgrind.
 #[must_use]
 pub fn is_running() -> bool {
-    request(RUNNING, 0, 0) != 0
+    request(IS_RUNNING, 0, 0) != 0
 }
 
 /// Returns how many reports there have been, repeated ones included; 0 without valgrind.

@@ -5,16 +5,16 @@
 //! p-values for heavy tails too, and no floating-point sum depends on an order.
 
 use crate::finding::{Finding, goodness};
-use crate::law::BINS;
+use crate::law::BIN_COUNT;
 use crate::special::{chi_square_tail, two_sided};
 
 /// Coarse bins for two-way tables.
-pub(crate) const COARSE: usize = 16;
+pub(crate) const COARSE_BINS: usize = 16;
 
 /// Positions within a stretch of draws that are compared: more lanes than any vector has.
-pub(crate) const LANES: usize = 64;
+pub(crate) const DRAW_LANES: usize = 64;
 /// Distances at which draws are correlated: neighbors, lanes of every vector width, cipher blocks, strides of unrolling.
-const LAGS: [usize; 8] = [1, 2, 3, 4, 8, 16, 32, 64];
+const COMPARED_LAGS: [usize; 8] = [1, 2, 3, 4, 8, 16, 32, 64];
 
 /// Sums of products of scores a fixed distance apart.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,24 +35,25 @@ struct Lane {
 /// Returns the symmetric score of a bin: −1023, −1021, …, 1023.
 #[inline]
 const fn plain(bin: i32) -> i32 {
-    2 * bin - (BINS as i32 - 1)
+    2 * bin - (BIN_COUNT as i32 - 1)
 }
 
 /// Returns the score of a bin's distance from the center: −511, −509, …, 511.
 #[inline]
 const fn folded(bin: i32) -> i32 {
-    plain(bin).abs() - BINS as i32 / 2
+    plain(bin).abs() - BIN_COUNT as i32 / 2
 }
 
 /// Variance of `plain` and of `folded` under equal bins: (m² − 1)/3 for m scores two apart.
-const SCORE_VARIANCE: [f64; 2] = [((BINS * BINS - 1) as f64) / 3.0, ((BINS * BINS / 4 - 1) as f64) / 3.0];
+const SCORE_VARIANCE: [f64; 2] =
+    [((BIN_COUNT * BIN_COUNT - 1) as f64) / 3.0, ((BIN_COUNT * BIN_COUNT / 4 - 1) as f64) / 3.0];
 
 /// What is kept of the order of draws.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     recent: Vec<i32>,
     pairs: Vec<u64>,
-    products: [Products; LAGS.len()],
+    products: [Products; COMPARED_LAGS.len()],
     lanes: Vec<Lane>,
 }
 
@@ -61,8 +62,8 @@ impl Order {
     pub(crate) fn new(lanes: usize) -> Self {
         Self {
             recent: Vec::new(),
-            pairs: vec![0; COARSE * COARSE],
-            products: [Products::default(); LAGS.len()],
+            pairs: vec![0; COARSE_BINS * COARSE_BINS],
+            products: [Products::default(); COMPARED_LAGS.len()],
             lanes: vec![Lane::default(); lanes],
         }
     }
@@ -73,7 +74,7 @@ impl Order {
         self.recent.extend_from_slice(bins);
         self.add_positions(history);
         self.add_products(history);
-        let kept = self.recent.len().min(LAGS[LAGS.len() - 1]);
+        let kept = self.recent.len().min(COMPARED_LAGS[COMPARED_LAGS.len() - 1]);
         self.recent.drain(..self.recent.len() - kept);
     }
 
@@ -86,12 +87,13 @@ impl Order {
             }
         }
         for pair in self.recent[history..].chunks_exact(2) {
-            self.pairs[pair[0] as usize / (BINS / COARSE) * COARSE + pair[1] as usize / (BINS / COARSE)] += 1;
+            self.pairs[pair[0] as usize / (BIN_COUNT / COARSE_BINS) * COARSE_BINS
+                + pair[1] as usize / (BIN_COUNT / COARSE_BINS)] += 1;
         }
     }
 
     fn add_products(&mut self, history: usize) {
-        for (lag, products) in LAGS.into_iter().zip(&mut self.products) {
+        for (lag, products) in COMPARED_LAGS.into_iter().zip(&mut self.products) {
             let start = history.max(lag);
             if start >= self.recent.len() {
                 continue;
@@ -110,10 +112,10 @@ impl Order {
     /// Returns the p-values, for bins of these nearly equal probabilities.
     pub(crate) fn findings(&self, probabilities: &[f64]) -> Vec<Finding> {
         let coarse: Vec<f64> =
-            probabilities.chunks(probabilities.len() / COARSE).map(|bins| bins.iter().sum()).collect();
+            probabilities.chunks(probabilities.len() / COARSE_BINS).map(|bins| bins.iter().sum()).collect();
         let both: Vec<f64> = coarse.iter().flat_map(|a| coarse.iter().map(move |b| a * b)).collect();
         let mut found = vec![goodness("neighbors", &self.pairs, &both)];
-        for (lag, products) in LAGS.into_iter().zip(self.products) {
+        for (lag, products) in COMPARED_LAGS.into_iter().zip(self.products) {
             let sums = [("plain", products.plain), ("folded", products.folded)];
             for ((kind, sum), variance) in sums.into_iter().zip(SCORE_VARIANCE) {
                 let score = sum as f64 / (variance * (products.count as f64).sqrt());

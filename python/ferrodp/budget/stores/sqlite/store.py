@@ -185,7 +185,7 @@ class SqliteStore(Store):
         transaction = Transaction(self, self._head(row))
         # mutant: copy-put-back-under-open-ledger-not-noticed
         self._check_past(transaction, acknowledged)
-        # mutant: what-others-wrote-meanwhile-overlooked
+        # mutant: what-others-wrote-in-between-overlooked
         if same and beginning is _WRITE and before is not None and before.head == transaction.head:
             transaction.follow(before)
         return transaction

@@ -1,4 +1,4 @@
-//! The sum over a line's nodes for many ε: turned by one complex multiplication a node, its error known beforehand.
+//! The sum over a line's nodes for many ε: rotated by one complex multiplication a node, its error known beforehand.
 //!
 //! `Σⱼ Re(vⱼ·e^{−iεjh})` with `vⱼ` the integrand at node j, computed once. Eight sums run side by side; each of their powers of
 //! `w = e^{−iεh}` is multiplied by `w⁸` from node to node.
@@ -14,10 +14,10 @@ use crate::contour::complex::{Complex, product};
 use crate::functions::{UNIT, sincos};
 use crate::memory::filled;
 
-const LANES: usize = 8;
+const SUM_LANES: usize = 8;
 
 /// Beyond this, errors are so large that nothing is said.
-const FARTHEST: f64 = 1e12;
+const MAX_ANGLE: f64 = 1e12;
 
 /// A value of the integrand, by modulus and argument.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +43,10 @@ impl Sum {
     const UNKNOWN: Self = Self { value: 0.0, slope: 0.0, error: f64::INFINITY };
 }
 
-/// The values at the nodes, ready to be turned.
+/// The values at the nodes, ready to be rotated.
 #[derive(Clone, Debug)]
-pub(in crate::contour) struct Turned {
-    chunks: Vec<[[f64; LANES]; 2]>,
+pub(in crate::contour) struct Rotated {
+    chunks: Vec<[[f64; SUM_LANES]; 2]>,
     c: f64,
     step: f64,
     count: f64,
@@ -54,11 +54,11 @@ pub(in crate::contour) struct Turned {
     error: (f64, f64),
 }
 
-impl Turned {
+impl Rotated {
     /// Takes the values at `c + ijh`, the first of them halved.
     pub(in crate::contour) fn new(c: f64, step: f64, nodes: impl ExactSizeIterator<Item = Node>) -> Self {
         let count = nodes.len();
-        let mut chunks = filled([[0.0; LANES]; 2], count.div_ceil(LANES));
+        let mut chunks = filled([[0.0; SUM_LANES]; 2], count.div_ceil(SUM_LANES));
         let (mut fixed, mut grows, mut size) = (0.0, 0.0, 0.0);
         for (index, node) in nodes.enumerate() {
             let relative = node.error + (2.0 * node.phase.abs() + 32.0 * index as f64 + 60.0) * UNIT;
@@ -68,8 +68,9 @@ impl Turned {
                 continue;
             }
             let (sine, cosine) = sincos(node.phase);
-            let chunk = &mut chunks[index / LANES];
-            (chunk[0][index % LANES], chunk[1][index % LANES]) = (node.amplitude * cosine, node.amplitude * sine);
+            let chunk = &mut chunks[index / SUM_LANES];
+            (chunk[0][index % SUM_LANES], chunk[1][index % SUM_LANES]) =
+                (node.amplitude * cosine, node.amplitude * sine);
             fixed += 1.5 * node.amplitude * relative;
             grows += 1.5 * node.amplitude * 2.0 * index as f64 * step * UNIT;
             size += node.amplitude;
@@ -81,23 +82,23 @@ impl Turned {
     /// Returns `(h/2π)·Σⱼ e^{−εzⱼ}·valueⱼ·e^{εc}` over all integers j.
     pub(in crate::contour) fn sum(&self, epsilon: f64) -> Sum {
         let turn = epsilon * self.step;
-        let is_near = turn * self.count < FARTHEST;
+        let is_near = turn * self.count < MAX_ANGLE;
         if !is_near {
             return Sum::UNKNOWN;
         }
-        let (mut re, mut im) = ([1.0; LANES], [0.0; LANES]);
+        let (mut re, mut im) = ([1.0; SUM_LANES], [0.0; SUM_LANES]);
         let (sine, cosine) = sincos(turn);
         let first: Complex = (cosine, -sine);
         let mut power = (1.0, 0.0);
-        for lane in 1..LANES {
+        for lane in 1..SUM_LANES {
             power = product(power, first);
             (re[lane], im[lane]) = power;
         }
         let (w, v) = product(power, first);
-        let (mut value, mut weighted) = ([0.0; LANES], [0.0; LANES]);
+        let (mut value, mut weighted) = ([0.0; SUM_LANES], [0.0; SUM_LANES]);
         for (index, [a, b]) in self.chunks.iter().enumerate() {
-            let start = (index * LANES) as f64;
-            for lane in 0..LANES {
+            let start = (index * SUM_LANES) as f64;
+            for lane in 0..SUM_LANES {
                 value[lane] += a[lane] * re[lane] - b[lane] * im[lane];
                 weighted[lane] += (start + lane as f64) * (a[lane] * im[lane] + b[lane] * re[lane]);
                 (re[lane], im[lane]) = (re[lane] * w - im[lane] * v, re[lane] * v + im[lane] * w);
@@ -109,14 +110,14 @@ impl Turned {
         Sum {
             value: value * scale,
             slope: (weighted * self.step - self.c * value) * scale,
-            // mutant: error-of-turned-sums
+            // mutant: error-of-rotated-sums
             error: error * scale * 1.001 + 8.0 * UNIT * value.abs() * scale,
         }
     }
 }
 
 /// Returns the sum of eight numbers, by halves.
-fn folded(x: [f64; LANES]) -> f64 {
+fn folded(x: [f64; SUM_LANES]) -> f64 {
     ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
 }
 
@@ -132,9 +133,9 @@ mod tests {
         let node =
             |j: usize| Node { amplitude: exp(-0.002 * (j * j) as f64), phase: -0.3 * j as f64, error: 0.0, cap: 1.0 };
         for count in [1, 7, 8, 9, 60] {
-            let turned = Turned::new(2.0, step, (0..count).map(node).collect::<Vec<_>>().into_iter());
+            let rotated = Rotated::new(2.0, step, (0..count).map(node).collect::<Vec<_>>().into_iter());
             for epsilon in [0.0, 0.01, 1.0, 30.0] {
-                let found = turned.sum(epsilon);
+                let found = rotated.sum(epsilon);
                 let (mut value, mut slope) = (0.0, 0.0);
                 for j in 0..count {
                     let tau = j as f64 * step;
@@ -153,9 +154,9 @@ mod tests {
     #[test]
     fn of_a_node_that_is_hardly_known_its_size_counts() {
         let node = Node { amplitude: 0.0, phase: 0.0, error: f64::INFINITY, cap: 0.5 };
-        let turned = Turned::new(1.0, core::f64::consts::PI, [node].into_iter());
+        let rotated = Rotated::new(1.0, core::f64::consts::PI, [node].into_iter());
 
-        assert!(turned.sum(1.0).error >= 0.5);
-        assert_eq!(f64::INFINITY, turned.sum(1e300).error);
+        assert!(rotated.sum(1.0).error >= 0.5);
+        assert_eq!(f64::INFINITY, rotated.sum(1e300).error);
     }
 }

@@ -25,7 +25,7 @@ use crate::functions::{UNIT, exp, expm1, ln};
 use core::f64::consts::{LN_2, PI};
 
 /// Number of uniform addends, a power of two.
-const ORDER: i32 = 16;
+const UNIFORM_ADDENDS: i32 = 16;
 
 /// A smoothing of width w per addend.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +59,7 @@ const RATIO_ERROR: f64 = 80.0 * UNIT;
 impl Smoothing {
     /// Returns the smoothing whose tail beyond `tau`, with the given `ln` of its first term, is about `e^{log_tolerance}`.
     pub(in crate::contour) fn new(tau: f64, log_first: f64, log_tolerance: f64) -> Self {
-        let width = 2.0 / tau * exp((log_first - log_tolerance).max(1.0) / f64::from(ORDER));
+        let width = 2.0 / tau * exp((log_first - log_tolerance).max(1.0) / f64::from(UNIFORM_ADDENDS));
         // m = −n·ln(sinh(w/2)/(w/2)). As δ falls, `E e^U ≤ 1` will do, so that m is rounded down: x²/6 − x⁴/180 + x⁶/2835 − … is below
         // its first two terms with a thousandth less of the second, for x ≤ 1/100.
         let half = 0.5 * width;
@@ -68,8 +68,8 @@ impl Smoothing {
         } else {
             ln(0.5 * (exp(half) - exp(-half)) / half)
         };
-        let shift = -f64::from(ORDER) * log_ratio * (1.0 + 1e-9);
-        Self { width, shift, lever: 0.25 * f64::from(ORDER) * width }
+        let shift = -f64::from(UNIFORM_ADDENDS) * log_ratio * (1.0 + 1e-9);
+        Self { width, shift, lever: 0.25 * f64::from(UNIFORM_ADDENDS) * width }
     }
 
     pub(in crate::contour) fn width(&self) -> f64 {
@@ -79,7 +79,7 @@ impl Smoothing {
     /// Returns bounds on `ln` of the tails of both sums from `tau` on, for a step h and without the factor `e^{K(c) − εc}`, given the bound
     /// `e^{log_envelope}` on the rest: `Σ 2·(h/2π)·|transform|/τ² ≤ (h/π)·(2/w)ⁿ·(τ^{−n−2} + τ^{−n−1}/((n+1)h))`.
     pub(in crate::contour) fn log_tails(&self, c: f64, step: f64, tau: f64, log_envelope: f64) -> (f64, f64) {
-        let order = f64::from(ORDER);
+        let order = f64::from(UNIFORM_ADDENDS);
         if tau * self.width < 2.0 {
             return (f64::INFINITY, f64::INFINITY);
         }
@@ -93,7 +93,7 @@ impl Smoothing {
     pub(in crate::contour) fn above(&self, z: Complex) -> Transform {
         // sinh(zw/2)/(zw/2) = e^{zw/2}·(1 − e^{−zw})/(zw).
         let ratio = self.ratio(z);
-        let exponent = 0.5 * f64::from(ORDER) * self.width - self.shift;
+        let exponent = 0.5 * f64::from(UNIFORM_ADDENDS) * self.width - self.shift;
         let turn = polar(z.0 * exponent, z.1 * exponent);
         let value = product(raise(ratio.value), turn);
         let relative = (4.0 * modulus(z) * exponent + 80.0) * UNIT;
@@ -102,7 +102,7 @@ impl Smoothing {
 
     /// Returns the transform for the lower bound.
     pub(in crate::contour) fn below(&self, z: Complex) -> Transform {
-        let order = f64::from(ORDER);
+        let order = f64::from(UNIFORM_ADDENDS);
         let ratio = self.ratio(z);
         let k = raise(ratio.value);
         // g(z+1)/g(z) = (1 + e^{−zw}(1 − e^{−w})/(1 − e^{−zw}))·(1 − 1/(z+1)).
@@ -124,7 +124,8 @@ impl Smoothing {
         let gain_error =
             modulus(gain) * (RATIO_ERROR + 60.0 * UNIT * ratio.modulus) + 40.0 * UNIT * modulus(next) * ratio.modulus;
         let successor = ratio.modulus * modulus((1.0 + change.0, change.1));
-        let change_error = order * powi(successor, ORDER - 1) * gain_error + 600.0 * UNIT * modulus(k) * modulus(grown);
+        let change_error =
+            order * powi(successor, UNIFORM_ADDENDS - 1) * gain_error + 600.0 * UNIT * modulus(k) * modulus(grown);
         // |1 − e^{−zs}| within 60 units of |zs|.
         let lever_size = modulus(lever);
         let lever_error = 60.0 * UNIT * modulus(z) * self.lever;
@@ -145,8 +146,8 @@ impl Smoothing {
 impl Ratio {
     /// Bound on the error of gⁿ from that of g, and from the products.
     fn power_error(&self) -> f64 {
-        let below = powi(self.modulus + RATIO_ERROR, ORDER - 1);
-        below * (f64::from(ORDER) * RATIO_ERROR + 64.0 * UNIT * self.modulus)
+        let below = powi(self.modulus + RATIO_ERROR, UNIFORM_ADDENDS - 1);
+        below * (f64::from(UNIFORM_ADDENDS) * RATIO_ERROR + 64.0 * UNIT * self.modulus)
     }
 }
 
@@ -158,7 +159,7 @@ fn powi(x: f64, n: i32) -> f64 {
 /// Returns zⁿ for n = 16.
 fn raise(z: Complex) -> Complex {
     let mut power = z;
-    for _ in 0..ORDER.trailing_zeros() {
+    for _ in 0..UNIFORM_ADDENDS.trailing_zeros() {
         power = product(power, power);
     }
     power
@@ -180,7 +181,7 @@ mod tests {
             }
             raise((re, im))
         };
-        let center = 0.5 * f64::from(ORDER) * smoothing.width - smoothing.shift;
+        let center = 0.5 * f64::from(UNIFORM_ADDENDS) * smoothing.width - smoothing.shift;
         let above = product(k(z), polar(z.0 * center, z.1 * center));
         let (here, next) = (k(z), k((z.0 + 1.0, z.1)));
         let (a, b) = polar(-z.0 * smoothing.lever, -z.1 * smoothing.lever);

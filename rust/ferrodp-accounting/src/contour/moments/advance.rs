@@ -22,7 +22,7 @@ use ferrodp_core::Isa;
 use ferrodp_core::isa::Kind;
 
 /// Nodes treated together; the order of additions depends on it.
-const LANES: usize = 4;
+const NODE_LANES: usize = 4;
 
 /// The largest block between exact restarts.
 const MAX_BLOCK: usize = 64;
@@ -37,9 +37,9 @@ pub(in crate::contour) struct Sweep {
 
 #[derive(Clone, Copy, Debug)]
 struct Lane {
-    weight: [[f64; LANES]; 2],
-    log: [[f64; LANES]; 2],
-    growth: [[f64; LANES]; 2],
+    weight: [[f64; NODE_LANES]; 2],
+    log: [[f64; NODE_LANES]; 2],
+    growth: [[f64; NODE_LANES]; 2],
 }
 
 /// Bound on the error of an exponential less 1, in multiples of `τ·|log|`, for restarts every `block` steps.
@@ -51,10 +51,11 @@ impl Sweep {
     /// Prepares `nodes` for steps of `step` in τ with an exact restart every `block` of them.
     pub(in crate::contour) fn new(nodes: &Tilted, step: f64, block: usize) -> Self {
         let count = nodes.weights[0].len();
-        let mut lanes = room(count.div_ceil(LANES));
-        for start in (0..count).step_by(LANES) {
-            let mut lane = Lane { weight: [[0.0; LANES]; 2], log: [[0.0; LANES]; 2], growth: [[0.0; LANES]; 2] };
-            for i in 0..LANES.min(count - start) {
+        let mut lanes = room(count.div_ceil(NODE_LANES));
+        for start in (0..count).step_by(NODE_LANES) {
+            let mut lane =
+                Lane { weight: [[0.0; NODE_LANES]; 2], log: [[0.0; NODE_LANES]; 2], growth: [[0.0; NODE_LANES]; 2] };
+            for i in 0..NODE_LANES.min(count - start) {
                 for part in 0..2 {
                     lane.weight[part][i] = nodes.weights[part][start + i];
                     lane.log[part][i] = nodes.logs[part][start + i];
@@ -69,7 +70,7 @@ impl Sweep {
 
     /// Bound on the rounding of the sums, in multiples of `Σ |weight|·|Φ|`: three for a product, one for each addition.
     pub(in crate::contour) fn summation(&self) -> f64 {
-        (self.lanes.len() + LANES + 4) as f64 * UNIT
+        (self.lanes.len() + NODE_LANES + 4) as f64 * UNIT
     }
 
     /// Writes S(jh) for `j = first, first + 1, …` to `sums`: the same bits on every [`Isa`].
@@ -92,7 +93,7 @@ impl Sweep {
     #[inline(always)]
     fn advance(&self, first: usize, sums: &mut [Complex]) {
         for (number, block) in sums.chunks_mut(self.block).enumerate() {
-            let mut totals = [[[0.0; LANES]; 2]; MAX_BLOCK];
+            let mut totals = [[[0.0; NODE_LANES]; 2]; MAX_BLOCK];
             let tau = (first + number * self.block) as f64 * self.step;
             for lane in &self.lanes {
                 lane.advance(tau, &mut totals[..block.len()]);
@@ -104,19 +105,20 @@ impl Sweep {
     }
 }
 
-fn fold(total: &[f64; LANES]) -> f64 {
+fn fold(total: &[f64; NODE_LANES]) -> f64 {
     (total[0] + total[1]) + (total[2] + total[3])
 }
 
 impl Lane {
     /// Adds this lane's part of the sums from `tau` on.
     #[inline(always)]
-    fn advance(&self, tau: f64, totals: &mut [[[f64; LANES]; 2]]) {
-        let start: [Complex; LANES] = core::array::from_fn(|i| exp_m1((-tau * self.log[1][i], tau * self.log[0][i])));
+    fn advance(&self, tau: f64, totals: &mut [[[f64; NODE_LANES]; 2]]) {
+        let start: [Complex; NODE_LANES] =
+            core::array::from_fn(|i| exp_m1((-tau * self.log[1][i], tau * self.log[0][i])));
         let mut state = [start.map(|z| z.0), start.map(|z| z.1)];
         let (weight, growth) = (&self.weight, &self.growth);
         for total in totals {
-            for i in 0..LANES {
+            for i in 0..NODE_LANES {
                 let (a, b) = (state[0][i], state[1][i]);
                 total[0][i] += weight[0][i] * a - weight[1][i] * b;
                 total[1][i] += weight[0][i] * b + weight[1][i] * a;

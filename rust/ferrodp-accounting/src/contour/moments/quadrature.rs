@@ -65,7 +65,7 @@ struct Raw {
 }
 
 /// Beyond this exponent, r^p is multiplied in before the exponential.
-const LARGE: f64 = 30.0;
+const LARGE_POWER_NATS: f64 = 30.0;
 
 fn raw(sampled: &Sampled, power: f64, path: &Path, digits: f64) -> Raw {
     let support = Support::find(sampled, power, path, digits);
@@ -93,7 +93,7 @@ fn raw(sampled: &Sampled, power: f64, path: &Path, digits: f64) -> Raw {
         if level == 0.0 {
             let gaussian = weight(&point, (0.0, 0.0));
             let added;
-            if exponent.0 < LARGE {
+            if exponent.0 < LARGE_POWER_NATS {
                 let grown = exp_m1(exponent);
                 added = product(gaussian, grown);
                 value = (gaussian.0 + added.0, gaussian.1 + added.1);

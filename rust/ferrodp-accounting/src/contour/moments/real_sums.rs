@@ -8,10 +8,10 @@ use ferrodp_core::Isa;
 #[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
 
-const LANES: usize = 8;
+const AXIS_LANES: usize = 8;
 
-/// Exponents up to which the sums of [`Axis::tilted`] may be asked for: `e^x` is a float, with room for what it is multiplied by.
-const LARGEST: f64 = 600.0;
+/// Exponents up to which the sums of [`Axis::tilted`] may be formed: `e^x` is a float, with room for what it is multiplied by.
+const MAX_TILT_EXPONENT: f64 = 600.0;
 
 /// Nodes, a whole number of lanes of them; those added to fill the last ones have no weight.
 #[derive(Clone, Debug, Default)]
@@ -33,12 +33,12 @@ pub(in crate::contour) struct Sums {
 }
 
 /// The logarithm of a weight that is none.
-const NOTHING: f64 = -1e4;
+const LOG_ZERO_WEIGHT: f64 = -1e4;
 
 impl Axis {
     /// Adds nodes: `ln r` and the logarithm of the weight of each.
     pub(in crate::contour) fn extend(&mut self, nodes: impl Iterator<Item = (f64, f64)>, count: usize) {
-        let size = (self.logs.len() + count).next_multiple_of(LANES);
+        let size = (self.logs.len() + count).next_multiple_of(AXIS_LANES);
         for column in [&mut self.logs, &mut self.log_weights, &mut self.weights] {
             let missing = size - column.len();
             grow(column, missing);
@@ -47,9 +47,9 @@ impl Axis {
             self.logs.push(log);
             self.log_weights.push(log_weight);
         }
-        let size = self.logs.len().next_multiple_of(LANES);
+        let size = self.logs.len().next_multiple_of(AXIS_LANES);
         self.logs.resize(size, 0.0);
-        self.log_weights.resize(size, NOTHING);
+        self.log_weights.resize(size, LOG_ZERO_WEIGHT);
         let start = self.weights.len();
         self.weights.extend(self.log_weights[start..].iter().map(|&log| Split::new(log).exponential()));
     }
@@ -82,22 +82,22 @@ impl Axis {
     /// The one body.
     #[inline(always)]
     fn tilted(&self, power: f64) -> Sums {
-        let (mut highest, mut largest) = ([f64::NEG_INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-        for (log, log_weight) in self.logs.chunks_exact(LANES).zip(self.log_weights.chunks_exact(LANES)) {
-            for i in 0..LANES {
+        let (mut highest, mut largest) = ([f64::NEG_INFINITY; AXIS_LANES], [f64::NEG_INFINITY; AXIS_LANES]);
+        for (log, log_weight) in self.logs.chunks_exact(AXIS_LANES).zip(self.log_weights.chunks_exact(AXIS_LANES)) {
+            for i in 0..AXIS_LANES {
                 let grown = power * log[i];
                 let term = grown + log_weight[i];
                 highest[i] = if term > highest[i] { term } else { highest[i] };
                 largest[i] = if grown > largest[i] { grown } else { largest[i] };
             }
         }
-        let most = |lanes: [f64; LANES]| lanes.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let most = |lanes: [f64; AXIS_LANES]| lanes.into_iter().fold(f64::NEG_INFINITY, f64::max);
         let (highest, largest) = (most(highest), most(largest));
-        let level = if highest < 1.0 && largest < LARGEST { 0.0 } else { highest };
-        let (mut change, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        let columns = self.logs.chunks_exact(LANES).zip(self.log_weights.chunks_exact(LANES));
-        for ((log, log_weight), weight) in columns.zip(self.weights.chunks_exact(LANES)) {
-            for i in 0..LANES {
+        let level = if highest < 1.0 && largest < MAX_TILT_EXPONENT { 0.0 } else { highest };
+        let (mut change, mut first, mut second) = ([0.0; AXIS_LANES], [0.0; AXIS_LANES], [0.0; AXIS_LANES]);
+        let columns = self.logs.chunks_exact(AXIS_LANES).zip(self.log_weights.chunks_exact(AXIS_LANES));
+        for ((log, log_weight), weight) in columns.zip(self.weights.chunks_exact(AXIS_LANES)) {
+            for i in 0..AXIS_LANES {
                 let grown = power * log[i];
                 let (added, tilted);
                 if level == 0.0 {
@@ -112,7 +112,7 @@ impl Axis {
                 second[i] += tilted * (log[i] * log[i]);
             }
         }
-        let total = |lanes: [f64; LANES]| lanes.into_iter().sum();
+        let total = |lanes: [f64; AXIS_LANES]| lanes.into_iter().sum();
         Sums { level, change: total(change), first: total(first), second: total(second) }
     }
 }

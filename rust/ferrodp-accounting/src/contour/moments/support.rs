@@ -17,7 +17,7 @@ pub(in crate::contour) struct Support {
 }
 
 /// Nodes that are not worth asking about one by one.
-const LEAF: i64 = 12;
+const LEAF_NODES: i64 = 12;
 
 impl Support {
     /// Returns the nodes of `path` that can matter at `e^{−digits}`.
@@ -73,7 +73,7 @@ impl Support {
         let mut pending = vec![(first, last + 1)];
         while let Some((first, end)) = pending.pop() {
             let length = end - first;
-            if length <= LEAF {
+            if length <= LEAF_NODES {
                 support.push(first..end);
                 continue;
             }

@@ -27,15 +27,15 @@ pub const EXPONENTIAL_ERROR: f64 = 8.0 * UNIT;
 pub const CENTERED_ERROR: f64 = 128.0 * UNIT;
 
 /// Arguments below this are raised to it: `e⁻⁷⁰⁰ > 0` stands in for what is smaller, an upper bound.
-pub const FLOOR: f64 = -700.0;
+pub const MIN_ARGUMENT: f64 = -700.0;
 
 /// 1.5·2⁵²: beside it there is no room for a fraction, and the integer appears in the low bits.
-const ROUNDER: f64 = 6_755_399_441_055_744.0;
+const ROUNDING_SHIFT: f64 = 6_755_399_441_055_744.0;
 const LN_2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
 const LN_2_LOW: f64 = f64::from_bits(0x3DEA_39EF_3579_3C76);
 
 /// `1/(j + 2)!`, last first.
-const COEFFICIENTS: [f64; 12] = [
+const TAYLOR_COEFFICIENTS: [f64; 12] = [
     1.0 / 6_227_020_800.0,
     1.0 / 479_001_600.0,
     1.0 / 39_916_800.0,
@@ -50,7 +50,7 @@ const COEFFICIENTS: [f64; 12] = [
     1.0 / 2.0,
 ];
 
-/// An argument between [`FLOOR`] and 709, reduced.
+/// An argument between [`MIN_ARGUMENT`] and 709, reduced.
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
     scale: f64,
@@ -59,17 +59,17 @@ pub struct Split {
 }
 
 impl Split {
-    /// Returns `x`, raised to [`FLOOR`] if it is below, reduced.
+    /// Returns `x`, raised to [`MIN_ARGUMENT`] if it is below, reduced.
     #[inline(always)]
     #[must_use]
     pub fn new(x: f64) -> Self {
-        let x = if x > FLOOR { x } else { FLOOR };
-        let shifted = x * core::f64::consts::LOG2_E + ROUNDER;
-        let n = shifted - ROUNDER;
+        let x = if x > MIN_ARGUMENT { x } else { MIN_ARGUMENT };
+        let shifted = x * core::f64::consts::LOG2_E + ROUNDING_SHIFT;
+        let n = shifted - ROUNDING_SHIFT;
         let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
         let f = (x - n * LN_2_HIGH) - n * LN_2_LOW;
-        let mut r = COEFFICIENTS[0];
-        for coefficient in &COEFFICIENTS[1..] {
+        let mut r = TAYLOR_COEFFICIENTS[0];
+        for coefficient in &TAYLOR_COEFFICIENTS[1..] {
             r = r * f + coefficient;
         }
         Self { scale, f, square: scale * (f * f * r) }
@@ -82,7 +82,7 @@ impl Split {
         self.square + (self.scale + self.scale * self.f)
     }
 
-    /// Returns `eˣ − 1 − x`, told `x` once more: it may be below [`FLOOR`].
+    /// Returns `eˣ − 1 − x`, told `x` once more: it may be below [`MIN_ARGUMENT`].
     #[inline(always)]
     #[must_use]
     pub fn centered(self, x: f64) -> f64 {

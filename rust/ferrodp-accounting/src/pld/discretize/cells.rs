@@ -58,7 +58,7 @@ pub(in crate::pld) fn empty(nodes: Nodes) -> GridLoss {
 }
 
 /// Smallest mass that is kept; what is below is raised to it, so that products of roundings stay relative errors.
-const SMALLEST: f64 = 1e-290;
+const MIN_CELL_MASS: f64 = 1e-290;
 
 /// Makes the law an upper bound whatever the rounding of its masses: up above 0, down below, the rest to node 0.
 pub(in crate::pld) fn raise(law: &mut GridLoss) {
@@ -66,8 +66,8 @@ pub(in crate::pld) fn raise(law: &mut GridLoss) {
     for (i, p) in law.p.iter_mut().enumerate() {
         *p *= if i > center { 1.0 + 8.0 * UNIT } else { 1.0 - 8.0 * UNIT };
         if i > center && *p > 0.0 {
-            *p = p.max(SMALLEST);
-        } else if *p < SMALLEST {
+            *p = p.max(MIN_CELL_MASS);
+        } else if *p < MIN_CELL_MASS {
             *p = 0.0;
         }
     }
@@ -84,8 +84,8 @@ pub(in crate::pld) fn sink(law: &mut GridLoss, dropped: f64, error: f64) {
     let own = law.p[center];
     for (i, p) in law.p.iter_mut().enumerate() {
         *p *= if i > center { 1.0 - 8.0 * UNIT } else { 1.0 + 8.0 * UNIT };
-        if *p < SMALLEST {
-            *p = if i < center && *p > 0.0 { SMALLEST } else { 0.0 };
+        if *p < MIN_CELL_MASS {
+            *p = if i < center && *p > 0.0 { MIN_CELL_MASS } else { 0.0 };
         }
     }
     law.p[center] = 0.0;

@@ -12,14 +12,14 @@ use crate::pld::grid::{GridLoss, Nodes};
 use crate::pld::pair::{LossPair, Mass};
 
 /// How many nodes beyond the one that it aims at the walk looks for mass.
-const PATIENCE: usize = 16;
+const SEARCHED_NODES: usize = 16;
 
 /// Returns the lower law, and the mass that was rounded down.
 pub(in crate::pld) fn lower(pair: &dyn LossPair, nodes: Nodes, cells: &Cells) -> (GridLoss, f64) {
     let mut law = empty(nodes);
     let end = cells.halves.len();
-    // a merged mass is a sum of at most 2·PATIENCE + 4 parts, each a product
-    let error = cells.error + (2 * PATIENCE + 16) as f64 * UNIT;
+    // a merged mass is a sum of at most 2·SEARCHED_NODES + 4 parts, each a product
+    let error = cells.error + (2 * SEARCHED_NODES + 16) as f64 * UNIT;
     let mut walk = Walk::new(nodes.step, error);
     for (i, &half) in cells.halves.iter().enumerate() {
         walk.take(i, half, &mut law.p);
@@ -46,7 +46,7 @@ pub(in crate::pld) fn lower(pair: &dyn LossPair, nodes: Nodes, cells: &Cells) ->
 }
 
 struct Walk {
-    /// e^(j·step/2) for j from 2 down to −2·`PATIENCE`.
+    /// e^(j·step/2) for j from 2 down to −2·`SEARCHED_NODES`.
     powers: Vec<f64>,
     /// What P/Q must exceed e^loss by, relatively, so that it does so exactly.
     margin: f64,
@@ -60,7 +60,7 @@ struct Walk {
 
 impl Walk {
     fn new(step: f64, error: f64) -> Self {
-        let powers = (0..=2 * PATIENCE + 4).map(|j| exp((2.0 - j as f64) * 0.5 * step)).collect();
+        let powers = (0..=2 * SEARCHED_NODES + 4).map(|j| exp((2.0 - j as f64) * 0.5 * step)).collect();
         Self { powers, margin: 3.0 * error + 32.0 * UNIT, target: 0, held: Mass::default(), rounded: 0.0 }
     }
 
@@ -69,7 +69,7 @@ impl Walk {
         if half.p <= 0.0 && half.q <= 0.0 {
             return;
         }
-        if i > 2 * (self.target + PATIENCE) {
+        if i > 2 * (self.target + SEARCHED_NODES) {
             self.stop(p);
         }
         let mut share = 1.0;

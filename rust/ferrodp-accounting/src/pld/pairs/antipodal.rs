@@ -117,7 +117,7 @@ impl LossPair for AntipodalGaussian {
     }
 
     fn relative_error(&self) -> f64 {
-        normal::RELATIVE_ERROR + 8.0 * UNIT
+        normal::MASS_ERROR + 8.0 * UNIT
     }
 
     fn loss_error(&self) -> f64 {

@@ -16,7 +16,7 @@ pub struct FiniteLosses {
 }
 
 /// Every mass below is at most eight roundings and one function away from its exact value.
-const MASS_ERROR: f64 = 16.0 * UNIT;
+const FINITE_MASS_ERROR: f64 = 16.0 * UNIT;
 /// Every loss below is the logarithm of a number known to four roundings.
 const LOSS_ERROR: f64 = 16.0 * UNIT;
 
@@ -161,7 +161,7 @@ impl LossPair for FiniteLosses {
     /// That of one mass, and of the sum of all.
     fn relative_error(&self) -> f64 {
         // mutant: masses-taken-for-exact
-        MASS_ERROR + self.atoms.len() as f64 * UNIT + 2.0 * self.error
+        FINITE_MASS_ERROR + self.atoms.len() as f64 * UNIT + 2.0 * self.error
     }
 
     /// A mass and the total of its law, in both laws.

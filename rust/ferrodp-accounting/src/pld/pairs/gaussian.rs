@@ -45,7 +45,7 @@ impl LossPair for Gaussian {
     }
 
     fn relative_error(&self) -> f64 {
-        normal::RELATIVE_ERROR
+        normal::MASS_ERROR
     }
 
     fn range(&self, x: f64) -> (f64, f64) {

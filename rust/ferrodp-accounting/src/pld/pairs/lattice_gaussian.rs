@@ -14,7 +14,7 @@ pub struct LatticeGaussian {
 }
 
 /// B₂ᵣ(½)/(2r)! for r = 1, …, 10, from B₂ᵣ(½) = (2^{1−2r} − 1)·B₂ᵣ.
-const MIDPOINT: [f64; 10] = [
+const MIDPOINT_COEFFICIENTS: [f64; 10] = [
     -4.166_666_666_666_666_4e-2,
     1.215_277_777_777_777_8e-3,
     -3.203_538_359_788_359_5e-5,
@@ -30,7 +30,7 @@ const MIDPOINT: [f64; 10] = [
 impl LatticeGaussian {
     /// Bound on the relative error of every sum.
     ///
-    /// The interval's mass 128 ([`normal::RELATIVE_ERROR`]), the corrections at its ends 8, σ and θ 16.
+    /// The interval's mass 128 ([`normal::MASS_ERROR`]), the corrections at its ends 8, σ and θ 16.
     pub const RELATIVE_ERROR: f64 = 160.0 * UNIT;
 
     /// Returns the law for a scale, finite and > 0, and a cut, a whole number ≥ 0 or infinite.
@@ -113,7 +113,7 @@ impl LatticeGaussian {
         }
         let (step, inverse) = (t.high / self.scale, 1.0 / (self.scale * self.scale));
         let (mut before, mut last, mut sum, mut n) = (1.0, step, 0.0, 1.0); // Heₙ(t)/σⁿ
-        for coefficient in MIDPOINT {
+        for coefficient in MIDPOINT_COEFFICIENTS {
             sum -= coefficient * last;
             for _ in 0..2 {
                 (before, last) = (last, step * last - n * inverse * before);

@@ -133,7 +133,7 @@ impl LossPair for MixtureOfGaussians {
     }
 
     fn relative_error(&self) -> f64 {
-        normal::RELATIVE_ERROR + (8.0 + self.parts.len() as f64) * UNIT
+        normal::MASS_ERROR + (8.0 + self.parts.len() as f64) * UNIT
     }
 
     fn loss_error(&self) -> f64 {

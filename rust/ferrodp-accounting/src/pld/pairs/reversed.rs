@@ -35,7 +35,7 @@ impl<T: LossPair> LossPair for Reversed<T> {
         self.0.relative_error()
     }
 
-    /// The boundary next to the one asked for is at most `2u` away, relatively.
+    /// The boundary next to the one requested is at most `2u` away, relatively.
     fn loss_error(&self) -> f64 {
         self.0.loss_error() + 4.0 * UNIT
     }

@@ -9,18 +9,18 @@ use crate::pld::pair::LossPair;
 
 /// Cells of a sketch per factor 2 of the distance from the center, how many factors of 2, and how many more of equal width
 /// over the whole range: so many that an exponent changes by less than one in each.
-const PER_OCTAVE: i32 = 4;
-const OCTAVES: i32 = 30;
-const EQUAL: u32 = 600;
+const CELLS_PER_OCTAVE: i32 = 4;
+const CELL_OCTAVES: i32 = 30;
+const EQUAL_CELLS: u32 = 600;
 /// The same where there are many steps.
 const PER_OCTAVE_OF_MANY: i32 = 2;
 const EQUAL_OF_MANY: u32 = 100;
-const MANY: usize = 32;
+const MAX_SKETCHED_STEPS: usize = 32;
 /// Lattices with no more atoms than this are taken atom by atom.
-const FEW: f64 = 256.0;
+const MAX_SEPARATE_ATOMS: f64 = 256.0;
 
 /// The largest exponent t·ℓ that a plan may ask for.
-const REACH: f64 = 300.0;
+const MAX_TILTED_NATS: f64 = 300.0;
 
 /// Losses, from the center, and their P-masses.
 pub(in crate::pld) struct Sketch {
@@ -49,16 +49,16 @@ impl Sketch {
         let lattice = pair.lattice();
         let mut edges = vec![bottom];
         match lattice {
-            Some((offset, spacing)) if (top - bottom) / spacing < FEW => {
+            Some((offset, spacing)) if (top - bottom) / spacing < MAX_SEPARATE_ATOMS => {
                 let first = libm::floor((bottom - offset) / spacing) as i64;
                 let last = libm::ceil((top - offset) / spacing) as i64;
                 edges.extend((first..=last).map(|k| offset + (k as f64 + 0.5) * spacing));
             }
             _ => {
                 let (per_octave, equal) =
-                    if is_one_of_many { (PER_OCTAVE_OF_MANY, EQUAL_OF_MANY) } else { (PER_OCTAVE, EQUAL) };
+                    if is_one_of_many { (PER_OCTAVE_OF_MANY, EQUAL_OF_MANY) } else { (CELLS_PER_OCTAVE, EQUAL_CELLS) };
                 let largest = (center - bottom).max(top - center);
-                for j in -OCTAVES * per_octave..=0 {
+                for j in -CELL_OCTAVES * per_octave..=0 {
                     let distance = largest * libm::exp2(f64::from(j) / f64::from(per_octave));
                     edges.extend([center - distance, center + distance]);
                 }
@@ -129,10 +129,10 @@ impl Plan {
         steps: impl ExactSizeIterator<Item = (&'a dyn LossPair, u64)>,
         tails: (f64, f64),
     ) -> Self {
-        let is_many = steps.len() > MANY;
+        let is_many = steps.len() > MAX_SKETCHED_STEPS;
         let sketches: Vec<Sketch> = gathered(steps.map(|(pair, count)| Sketch::new(pair, count, tails, is_many)));
         let reach = sketches.iter().map(|sketch| sketch.reach).fold(0.0, f64::max);
-        let largest_tilt = REACH / reach.max(1e-12);
+        let largest_tilt = MAX_TILTED_NATS / reach.max(1e-12);
         let lowest = sketches.iter().map(|sketch| sketch.times * sketch.support.0).sum();
         let highest = sketches.iter().map(|sketch| sketch.times * sketch.support.1).sum();
         Self { sketches, largest_tilt, lowest, highest }

@@ -5,12 +5,12 @@ use ferrodp_core::Isa;
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
 use crate::rdp::mixture;
-use crate::rdp::quadrature::sum::{LANES, LARGE_EXCESS, Request, centered_on};
+use crate::rdp::quadrature::sum::{LARGE_EXCESS, ORDER_LANES, Request, centered_on};
 use crate::rdp::quadrature::table::{self, Entry, Table};
 use crate::types::Bounds;
 
 /// Atoms beyond which a coarser bound is used.
-const MOST: u64 = 1 << 16;
+const MAX_ATOMS: u64 = 1 << 16;
 
 /// Largest exponent that is left to the sums.
 const LARGEST_LOG: f64 = 600.0;
@@ -106,7 +106,7 @@ impl Discrete {
     /// integer sensitivity `Δ`: losses `a·(2x − Δ)` for `0 ≤ x ≤ Δ`. `None` if those are too many.
     #[must_use]
     pub fn discrete_laplace(a: f64, sensitivity: u64) -> Option<Self> {
-        if sensitivity > MOST || a == f64::INFINITY {
+        if sensitivity > MAX_ATOMS || a == f64::INFINITY {
             return None;
         }
         // P(x ≥ Δ) = 1/(1 + e^{−a}); inside, tanh(a/2)·e^{−a(Δ−x)}.
@@ -150,7 +150,7 @@ impl Discrete {
 
     /// Writes bounds on `ρ(α)` for every order `α ≥ 1`.
     pub fn bounds(&self, isa: Isa, orders: &[f64], bounds: &mut [Bounds]) {
-        for (orders, bounds) in orders.chunks(LANES).zip(bounds.chunks_mut(LANES)) {
+        for (orders, bounds) in orders.chunks(ORDER_LANES).zip(bounds.chunks_mut(ORDER_LANES)) {
             self.bounds_of_lanes(isa, orders, bounds);
         }
     }
@@ -161,11 +161,11 @@ impl Discrete {
             return;
         }
         let last = self.table.len() - 1;
-        let mut beta = [0.0; LANES];
+        let mut beta = [0.0; ORDER_LANES];
         for (beta, &order) in beta.iter_mut().zip(orders) {
             *beta = if self.largest(order - 1.0) < LARGEST_LOG { order - 1.0 } else { 0.0 };
         }
-        let sums = centered_on(isa, &self.table, &Request { beta, last: [last; LANES] });
+        let sums = centered_on(isa, &self.table, &Request { beta, last: [last; ORDER_LANES] });
         let (total, error) = self.table.divergence(last);
         let divergence = Bounds {
             lower: (total - error + self.missing * (1.0 - 4.0 * UNIT)).max(0.0),

@@ -34,10 +34,10 @@ use ferrodp_core::Isa;
 
 use crate::functions::{cos, exp, expm1, ln, ln_1p};
 use crate::rdp::mixture;
-use crate::rdp::quadrature::nodes::{INVERSE_ROOT_TWO_PI, LN_ROOT_TWO_PI, MOST, Rule, shortened};
+use crate::rdp::quadrature::nodes::{INVERSE_ROOT_TWO_PI, LN_ROOT_TWO_PI, MAX_QUADRATURE_NODES, Rule, shortened};
 use crate::rdp::quadrature::table::{Entry, Table};
 use crate::rdp::quadrature::{
-    DROPPED, LARGEST_LOG, LEAST_PROBABILITY, LEAST_PRODUCT, Quadrature, Waiting, largest, shifted,
+    LARGEST_LOG, LEAST_PROBABILITY, LEAST_PRODUCT, Quadrature, UNDERFLOW_ALLOWANCE, Waiting, largest, shifted,
 };
 use crate::types::Bounds;
 
@@ -162,7 +162,7 @@ impl Nodes {
         let left = ((-rule.reach - 2.5 * s) / h).floor();
         // The least order of this level has a quarter of its β.
         let right = 0.375 * beta * s / h;
-        if !(h > 0.0 && right - left < MOST as f64) {
+        if !(h > 0.0 && right - left < MAX_QUADRATURE_NODES as f64) {
             return None;
         }
         let mut nodes = Self {
@@ -183,7 +183,7 @@ impl Nodes {
         nodes.extend(last);
         let (total, error) = nodes.table.divergence(last);
         let tails = nodes.tails(nodes.table.divergent[0], nodes.table.divergent[last], last, 1.0);
-        nodes.divergence.1 = (total + error + tails) / (1.0 - nodes.alias(1.0)).max(0.0) + DROPPED;
+        nodes.divergence.1 = (total + error + tails) / (1.0 - nodes.alias(1.0)).max(0.0) + UNDERFLOW_ALLOWANCE;
         Some(nodes)
     }
 
@@ -191,7 +191,7 @@ impl Nodes {
     fn last(&self, order: f64) -> Option<usize> {
         let right = ((1.5 * (order - 1.0) * self.s + self.rule.reach + 2.5 * self.s) / self.h).ceil();
         let count = right - self.first as f64;
-        (count < MOST as f64).then_some(count as usize)
+        (count < MAX_QUADRATURE_NODES as f64).then_some(count as usize)
     }
 
     fn extend(&mut self, last: usize) {
@@ -299,8 +299,8 @@ fn coth(x: f64) -> f64 {
 /// Returns `ln` of `2(2 + a² + β/4)·cos(θ/2)^{−β}/cos θ`, rounded up.
 fn log_factor(s: f64, beta: f64, a: f64) -> f64 {
     let theta = 0.5 * s * a;
-    let turned = -beta * ln(cos(0.5 * theta));
-    ln(2.0 * (2.0 + a * a + 0.25 * beta) / cos(theta)) + turned * (1.0 + 1e-12) + 1e-15 * beta
+    let angle_term = -beta * ln(cos(0.5 * theta));
+    ln(2.0 * (2.0 + a * a + 0.25 * beta) / cos(theta)) + angle_term * (1.0 + 1e-12) + 1e-15 * beta
 }
 
 /// Returns the line that is about best for a decay of `e^{−rate·a}`: where the bounds of the strip allow it.

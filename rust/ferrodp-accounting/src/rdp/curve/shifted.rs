@@ -20,7 +20,7 @@ use core::convert::Infallible;
 
 use crate::certified::Interval;
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
-use crate::rdp::moments::{Known, LARGEST, total};
+use crate::rdp::moments::{Known, MAX_WHOLE_ORDER, total};
 use crate::types::Rounding::{Down, Up};
 
 const NODE_DISTANCE: f64 = 0.5;
@@ -28,11 +28,11 @@ const NODES_BEYOND: f64 = 13.0;
 /// Nodes of a trapezoid sum times shifts; where more are needed, the simple bounds are used.
 const MOST_EVALUATIONS: f64 = 65536.0;
 /// Beyond it n·ln g is so large that the excess of gⁿ over 1 is nearly all of it.
-const LARGE: f64 = 30.0;
+const LARGE_LOG_POWER: f64 = 30.0;
 const CELL_WIDTH: f64 = 1.0 / 1024.0;
 const CELLS_BEYOND: f64 = 12.0;
 /// Twice the relative error of elementary functions.
-const PART: f64 = 16.0 * UNIT;
+const SHIFTED_ERROR: f64 = 16.0 * UNIT;
 /// An upper bound on Φ(−12).
 const MASS_BEYOND_CELLS: f64 = 2e-33;
 const INVERSE_ROOT_TWO_PI: f64 = 0.398_942_280_401_432_7;
@@ -107,7 +107,7 @@ impl Shifted {
             return 0.0;
         }
         let anyway = self.anyway(order);
-        if order > f64::from(LARGEST) {
+        if order > f64::from(MAX_WHOLE_ORDER) {
             return anyway;
         }
         let mut known = core::mem::take(&mut self.known);
@@ -143,7 +143,7 @@ impl Shifted {
             let y = (a * t - 0.5 * a * a).min(700.0);
             let part = p * expm1(y);
             x += part;
-            size += PART * (part.abs() + p * exp(y) * (a * t.abs() + a * a));
+            size += SHIFTED_ERROR * (part.abs() + p * exp(y) * (a * t.abs() + a * a));
         }
         (x, size * self.parts.len() as f64)
     }
@@ -154,7 +154,7 @@ impl Shifted {
         for i in self.nodes.len()..number {
             let t = NODE_DISTANCE * i as f64 - NODES_BEYOND;
             let log_ratio = self.log_ratio(t);
-            let (excess, error) = if log_ratio > 0.6 * LARGE { (0.0, 0.0) } else { self.excess(t) };
+            let (excess, error) = if log_ratio > 0.6 * LARGE_LOG_POWER { (0.0, 0.0) } else { self.excess(t) };
             let log_excess = ln_1p(excess.max(-1.0 + UNIT));
             let log_mass = -0.5 * t * t + log_step;
             self.nodes.push(Node { t, log_mass, log_ratio, excess, error, log_excess });
@@ -169,8 +169,8 @@ impl Shifted {
         let nodes = self.first_nodes(((end + NODES_BEYOND) / NODE_DISTANCE).ceil() as usize);
         let log = |node: &Node| {
             let reach = furthest * (node.t.abs() + furthest);
-            let error =
-                PART * (node.log_mass.abs() + n * (1.0 + node.log_ratio.abs() + reach)) + n * parts * (8.0 * UNIT);
+            let error = SHIFTED_ERROR * (node.log_mass.abs() + n * (1.0 + node.log_ratio.abs() + reach))
+                + n * parts * (8.0 * UNIT);
             node.log_mass + n * node.log_ratio + error
         };
         let largest = nodes.iter().map(log).fold(f64::NEG_INFINITY, f64::max);
@@ -179,14 +179,14 @@ impl Shifted {
             return (largest + ln(sum * (1.0 + 8192.0 * UNIT))) * (1.0 + 8.0 * UNIT);
         }
         let term = |node: &Node| {
-            if n * node.log_ratio > LARGE {
+            if n * node.log_ratio > LARGE_LOG_POWER {
                 return exp(log(node)); // the excess over 1 is nearly all
             }
             let (x, y) = (node.excess, n * node.log_excess);
             let power = expm1(y);
             // A term is off by a few units of what it is made of, and through x by n·|g^{n−1} − 1| times its error.
-            let error = PART * (power.abs() * (1.0 + y.abs()) + n * x.abs()) + n * power.abs() * node.error;
-            let mass = exp(node.log_mass) * (1.0 + PART * (1.0 + node.log_mass.abs()));
+            let error = SHIFTED_ERROR * (power.abs() * (1.0 + y.abs()) + n * x.abs()) + n * power.abs() * node.error;
+            let mass = exp(node.log_mass) * (1.0 + SHIFTED_ERROR * (1.0 + node.log_mass.abs()));
             ((power - n * x).max(0.0) + error) * mass
         };
         let excess = total(&gathered(nodes.iter().map(term))) * (1.0 + 512.0 * UNIT);
@@ -220,7 +220,7 @@ impl Shifted {
         let value = |end: &End| {
             let power = expm1(-c * end.log_low);
             let k = (power + c * (end.excess + end.error)).max(0.0);
-            k + PART * (power.abs() * (1.0 + c * end.log_low.abs()) + c * end.excess.abs())
+            k + SHIFTED_ERROR * (power.abs() * (1.0 + c * end.log_low.abs()) + c * end.excess.abs())
         };
         let mut last = value(&self.ends[0]);
         let cell = |pair: &[End]| {
@@ -270,7 +270,7 @@ impl Shifted {
             let top = self.parts.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
             let size = self.parts.iter().map(|part| exponent(part).abs()).fold(0.0, f64::max);
             let sum: f64 = self.parts.iter().map(|part| exp(exponent(part) - top)).sum();
-            let joined = top + ln(sum) + PART * self.parts.len() as f64 * (1.0 + size);
+            let joined = top + ln(sum) + SHIFTED_ERROR * self.parts.len() as f64 * (1.0 + size);
             if joined.is_finite() {
                 removed = joined.max(0.0) * (order / c);
             }

@@ -51,7 +51,7 @@
 use core::f64::consts::PI;
 
 use super::table::{Entry, Table};
-use super::{DROPPED, Quadrature};
+use super::{Quadrature, UNDERFLOW_ALLOWANCE};
 use crate::functions::{UNIT, cos, exp, expm1, ln};
 use crate::rdp::mixture;
 
@@ -71,7 +71,7 @@ impl Default for Rule {
 }
 
 /// More nodes than this are not made: the caller has another bound.
-pub(in crate::rdp) const MOST: usize = 1 << 17;
+pub(in crate::rdp) const MAX_QUADRATURE_NODES: usize = 1 << 17;
 
 /// Nodes of one pair, from the left end to the farthest order asked so far.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Nodes {
     pub(in crate::rdp) fn new(s: f64, q: f64, rule: Rule) -> Option<Self> {
         let (h, alias) = spacing(s, rule);
         let left = ((-rule.reach - 1.5 * s) / h).floor();
-        if !(h > 0.0 && left > -(MOST as f64)) {
+        if !(h > 0.0 && left > -(MAX_QUADRATURE_NODES as f64)) {
             return None;
         }
         let mut nodes = Self {
@@ -132,7 +132,7 @@ impl Nodes {
     pub(in crate::rdp) fn last(&self, order: f64) -> Option<usize> {
         let right = ((order * self.s + self.rule.reach + 0.5 * self.s) / self.h).ceil();
         let count = right - self.first as f64;
-        (count < MOST as f64).then_some(count as usize)
+        (count < MAX_QUADRATURE_NODES as f64).then_some(count as usize)
     }
 
     /// Makes the nodes up to that index.
@@ -171,7 +171,7 @@ impl Nodes {
         let (total, error) = self.table.divergence(last);
         let tails = self.tails(self.table.divergent[0], self.table.divergent[last], last, 1.0);
         let upper = (total + error + tails) / (1.0 - self.alias).max(0.0);
-        ((total - error).max(0.0) / (1.0 + self.alias) - DROPPED, upper + DROPPED)
+        ((total - error).max(0.0) / (1.0 + self.alias) - UNDERFLOW_ALLOWANCE, upper + UNDERFLOW_ALLOWANCE)
     }
 
     /// Returns `t` at a node.

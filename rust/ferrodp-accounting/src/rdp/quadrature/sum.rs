@@ -8,16 +8,16 @@ use ferrodp_core::Isa;
 #[cfg(target_arch = "x86_64")]
 use ferrodp_core::isa::Kind;
 
-use super::table::{CHUNK, LARGE, Table};
+use super::table::{LARGE_EXPONENT, TERMS_PER_CHUNK, Table};
 use crate::functions::lanes::Split;
 
 /// Orders a call takes.
-pub(in crate::rdp) const LANES: usize = 16;
+pub(in crate::rdp) const ORDER_LANES: usize = 16;
 
 /// Bound on how far `eˣ` is above `φ(x) = eˣ·(1 − (1 + x)·e^{−x})` there, relatively: 41·e⁻⁴⁰ < 1.8·10⁻¹⁶.
 pub(in crate::rdp) const LARGE_EXCESS: f64 = 2e-16;
 
-type Lanes = [f64; LANES];
+type Lanes = [f64; ORDER_LANES];
 
 /// Sixteen orders and the entries they need.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(in crate::rdp) struct Request {
     /// `α − 1`.
     pub(in crate::rdp) beta: Lanes,
     /// Index of the last entry.
-    pub(in crate::rdp) last: [usize; LANES],
+    pub(in crate::rdp) last: [usize; ORDER_LANES],
 }
 
 /// Sums, and the terms at either end.
@@ -72,15 +72,20 @@ fn centered(table: &Table, request: &Request) -> Sums {
     let (mass, log_mass, loss) = (&table.mass[..=farthest], &table.log_mass[..=farthest], &table.loss[..=farthest]);
     let (constant, slope) = (&table.constant[..=farthest], &table.slope[..=farthest]);
     let ends = request.last.map(|last| last as f64);
-    let mut sums = Sums { total: [0.0; LANES], weighted: [0.0; LANES], first: [0.0; LANES], last: [0.0; LANES] };
-    for start in (0..=farthest).step_by(CHUNK) {
-        let end = (start + CHUNK).min(farthest + 1);
+    let mut sums = Sums {
+        total: [0.0; ORDER_LANES],
+        weighted: [0.0; ORDER_LANES],
+        first: [0.0; ORDER_LANES],
+        last: [0.0; ORDER_LANES],
+    };
+    for start in (0..=farthest).step_by(TERMS_PER_CHUNK) {
+        let end = (start + TERMS_PER_CHUNK).min(farthest + 1);
         // From `nearest` on, some order may have had its last node.
         let whole = nearest.clamp(start, end);
-        let mut part = [0.0; LANES];
+        let mut part = [0.0; ORDER_LANES];
         for k in start..whole {
             // One loop from product to sum: if the terms were collected first, compilers would add them one by one.
-            for lane in 0..LANES {
+            for lane in 0..ORDER_LANES {
                 let term = term(request.beta[lane], mass[k], log_mass[k], loss[k]);
                 part[lane] += term;
                 sums.weighted[lane] += term * (constant[k] + request.beta[lane] * slope[k]);
@@ -88,7 +93,7 @@ fn centered(table: &Table, request: &Request) -> Sums {
         }
         for k in whole..end {
             let here = k as f64;
-            for lane in 0..LANES {
+            for lane in 0..ORDER_LANES {
                 let term = term(request.beta[lane], mass[k], log_mass[k], loss[k]);
                 let counted = chosen(here <= ends[lane], term, 0.0);
                 part[lane] += counted;
@@ -96,11 +101,11 @@ fn centered(table: &Table, request: &Request) -> Sums {
                 sums.last[lane] = chosen(here == ends[lane], term, sums.last[lane]);
             }
         }
-        for lane in 0..LANES {
+        for lane in 0..ORDER_LANES {
             sums.total[lane] += part[lane];
         }
     }
-    for lane in 0..LANES {
+    for lane in 0..ORDER_LANES {
         sums.first[lane] = term(request.beta[lane], mass[0], log_mass[0], loss[0]);
     }
     sums
@@ -110,7 +115,7 @@ fn centered(table: &Table, request: &Request) -> Sums {
 #[inline(always)]
 fn term(beta: f64, mass: f64, log_mass: f64, loss: f64) -> f64 {
     let x = beta * loss;
-    let is_large = x > LARGE;
+    let is_large = x > LARGE_EXPONENT;
     let split = Split::new(x + chosen(is_large, log_mass, 0.0));
     chosen(is_large, split.exponential(), mass * split.centered(x))
 }

@@ -6,11 +6,11 @@
 use crate::functions::lanes::{CENTERED_ERROR, EXPONENTIAL_ERROR, centered_exponential};
 use crate::functions::{UNIT, exp};
 
-/// Terms that are added up before they join the total: `n` terms cost `CHUNK + n/CHUNK` roundings, not `n`.
-pub(in crate::rdp) const CHUNK: usize = 64;
+/// Terms that are added up before they join the total: `n` terms cost `TERMS_PER_CHUNK + n/TERMS_PER_CHUNK` roundings, not `n`.
+pub(in crate::rdp) const TERMS_PER_CHUNK: usize = 64;
 
 /// From here on `eˣ` stands for `φ(x)`.
-pub(in crate::rdp) const LARGE: f64 = 40.0;
+pub(in crate::rdp) const LARGE_EXPONENT: f64 = 40.0;
 
 /// One entry, with bounds on the errors in units of 2⁻⁵³.
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +67,12 @@ impl Table {
         let joined = EXPONENTIAL_ERROR / UNIT + entry.log_error + entry.log_mass.abs().min(1e6);
         // In the divergence, φ is taken at −l.
         let reversed = (-entry.loss).max(0.0) * entry.loss_error;
-        let is_joined = entry.loss > 0.0 || -entry.loss > LARGE;
+        let is_joined = entry.loss > 0.0 || -entry.loss > LARGE_EXPONENT;
         let constant = centered.max(if is_joined { joined } else { 0.0 }) + 2.0 * (entry.loss_error + 3.0) + reversed;
         let slope = entry.loss.abs() * (entry.loss_error + 4.0);
         self.constant.push(constant);
         self.slope.push(if entry.loss > 0.0 { slope } else { 0.0 });
-        self.divergent.push(if -entry.loss > LARGE {
+        self.divergent.push(if -entry.loss > LARGE_EXPONENT {
             exp(entry.log_mass - entry.loss)
         } else {
             entry.mass * centered_exponential(-entry.loss)
@@ -85,7 +85,7 @@ impl Table {
     /// Returns `Σ p·φ(−l)` up to that entry, and a bound on its error.
     pub(in crate::rdp) fn divergence(&self, last: usize) -> (f64, f64) {
         let terms = &self.divergent[..=last];
-        let total = terms.chunks(CHUNK).map(|part| part.iter().sum::<f64>()).sum();
+        let total = terms.chunks(TERMS_PER_CHUNK).map(|part| part.iter().sum::<f64>()).sum();
         let weighted = terms.iter().zip(&self.constant).map(|(term, units)| term * units).sum();
         (total, error(total, weighted, last))
     }
@@ -93,5 +93,5 @@ impl Table {
 
 /// Returns the error of a sum up to that entry, where `weighted` is the sum of all terms times their errors in units.
 pub(in crate::rdp) fn error(total: f64, weighted: f64, last: usize) -> f64 {
-    1.01 * UNIT * (weighted + total * (CHUNK + (last + 1) / CHUNK + 10) as f64)
+    1.01 * UNIT * (weighted + total * (TERMS_PER_CHUNK + (last + 1) / TERMS_PER_CHUNK + 10) as f64)
 }

@@ -37,10 +37,10 @@ use crate::pld::pair::{LossPair, Mass};
 use crate::types::Rounding;
 
 /// Mass or mean that is cut off at an end of a law, at most, in units of the mean.
-const CUT: f64 = 1e-28;
+const CUT_MASS: f64 = 1e-28;
 
 /// The widest spacing of the laws of few steps, unless that of all is wider; and as a part of the range of one step's losses.
-const COARSEST: (f64, f64) = (0.016, 1.0 / 300.0);
+const COARSEST_SPACINGS: (f64, f64) = (0.016, 1.0 / 300.0);
 
 /// A law on the grid of spacing `h·2^level`.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +84,7 @@ impl Allocation {
     /// `pair` has the record in P and lacks it in Q. For an upper law it dominates a step, for a lower one the step dominates it.
     #[must_use]
     pub fn new(pair: &dyn LossPair, steps: u64, h: f64, side: Rounding, most: usize) -> Option<Self> {
-        Self::cut_at(CUT, pair, steps, h, side, most)
+        Self::cut_at(CUT_MASS, pair, steps, h, side, most)
     }
 
     /// Returns the same with so much cut off.
@@ -229,7 +229,7 @@ impl Grid {
     /// Returns how much coarser the grid may be, however few the steps.
     fn coarsest(&self, pair: &dyn LossPair) -> u32 {
         let range = pair.range(self.cut).1 - pair.range_under_q(self.cut).0;
-        (libm::log2(COARSEST.0.min(COARSEST.1 * range) / self.h).max(0.0) as u32).min(20)
+        (libm::log2(COARSEST_SPACINGS.0.min(COARSEST_SPACINGS.1 * range) / self.h).max(0.0) as u32).min(20)
     }
 
     /// Returns the law of the sum of steps, by doubling.

@@ -51,7 +51,7 @@ impl AddedMoments {
         Self { s, steps, table: is_used.then(|| Table::new(s, steps, &Budget::PROVEN)) }
     }
 
-    /// Returns an upper bound on `ρ(α)`, `α > 1`. It depends on no order that was asked for before.
+    /// Returns an upper bound on `ρ(α)`, `α > 1`. It depends on no order that was computed before.
     ///
     /// The smaller of two: the integral, where it is short enough, and `α/2σ²T + (1 − 1/T)/2σ²`, which follows from the arithmetic
     /// mean being no less than the geometric one.
@@ -169,7 +169,7 @@ fn integral(table: &mut Table, beta: f64, budget: &Budget) -> Option<Moment> {
     None
 }
 
-/// `D` at the nodes of the outer rule that were asked for.
+/// `D` at the nodes of the outer rule that were needed.
 #[derive(Clone, Debug)]
 struct Table {
     steps: f64,

@@ -15,7 +15,7 @@ use crate::memory::{gathered, room};
 use crate::sampling::central_moments::{I, moments, rate};
 
 /// The largest order at which the sum is evaluated.
-const LARGEST_ORDER: f64 = 256.0;
+const MAX_SUMMED_ORDER: f64 = 256.0;
 
 /// The moments of one kind of round; further orders cost little.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl RemovedMoments {
     /// Returns an upper bound on ρ(α) for α > 1; infinite beyond the largest order.
     #[must_use]
     pub fn rate(&mut self, order: f64) -> f64 {
-        if order > LARGEST_ORDER {
+        if order > MAX_SUMMED_ORDER {
             return f64::INFINITY;
         }
         let needed = order.ceil() as usize;

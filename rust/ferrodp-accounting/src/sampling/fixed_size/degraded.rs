@@ -1,6 +1,6 @@
 //! Each term of the error budget, left out: then a bound is wrong that holds with it.
 
-use super::{Budget, Integral, Integrand, UNDERFLOW, gaussian_replace_one, log_minkowski};
+use super::{Budget, DROPPED_BY_UNDERFLOW, Integral, Integrand, gaussian_replace_one, log_minkowski};
 use crate::functions::twofold::Twofold;
 use crate::functions::{UNIT, exp, ln, ln_1p, sqrt};
 use core::f64::consts::PI;
@@ -95,7 +95,7 @@ fn rounding_of_the_scale() {
         integrand.scale = 100.0 + 2.47 * f64::from(k);
         let exact = Twofold::sum(integrand.scale, -0.5 * ln(2.0 * PI)).plus(Twofold::sum(0.0, exp(-integrand.scale)));
         let off = |unit: f64| {
-            let log = integrand.log_moment(1.0, unit, UNDERFLOW) * (1.0 + 32.0 * unit);
+            let log = integrand.log_moment(1.0, unit, DROPPED_BY_UNDERFLOW) * (1.0 + 32.0 * unit);
             Twofold::sum(log, 0.0).minus(exact).float()
         };
 
@@ -112,7 +112,7 @@ fn underflow() {
     integrand.scale = -700.0;
 
     assert_eq!(0.0, integrand.log_moment(1e-20, UNIT, 0.0));
-    assert!(integrand.log_moment(1e-20, UNIT, UNDERFLOW) > 1e-324);
+    assert!(integrand.log_moment(1e-20, UNIT, DROPPED_BY_UNDERFLOW) > 1e-324);
     for (noise, q) in [(1e40, 1e-115), (1e30, 1e-120), (1e150, 1e-3), (1e155, 1.0 - UNIT)] {
         assert!(gaussian_replace_one(noise, q, 2.0) > 0.0);
     }
@@ -124,7 +124,7 @@ fn where_the_first_term_of_the_logarithm_is_not_all() {
     let mut integrand = Integrand::new(1.0, 0.5, 2.0);
     integrand.scale = 600.0;
     let total = 1e-250;
-    let log = integrand.log_moment(total * sqrt(2.0 * PI), UNIT, UNDERFLOW);
+    let log = integrand.log_moment(total * sqrt(2.0 * PI), UNIT, DROPPED_BY_UNDERFLOW);
 
     let left_out = ln_1p(exp(-600.0) / total);
     assert!(log >= (600.0 + ln(total)) + left_out);

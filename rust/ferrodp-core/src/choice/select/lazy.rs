@@ -6,7 +6,7 @@ use crate::math::natural::Natural;
 use crate::params::exp2;
 
 /// The precision that exact comparisons try first.
-const FIRST_PRECISION: u32 = 192;
+const FIRST_COMPARED_BITS: u32 = 192;
 
 /// A uniform number in (0, 1): 64 digits, and further ones on demand, 128 at a time.
 pub(crate) struct Uniform<F> {
@@ -32,7 +32,7 @@ impl<F: Fn(u64) -> [u64; 2]> Uniform<F> {
     /// `e^−y` is irrational for rational `y ≠ 0`, and for `y = x·e^−d` with rational `x, d ≠ 0`, but for countably many pairs:
     /// `U` equals it with probability zero. `y = 0` is answered at once.
     pub(crate) fn exponential_exceeds(&self, at: impl Fn(u32) -> Interval) -> bool {
-        let mut precision = FIRST_PRECISION;
+        let mut precision = FIRST_COMPARED_BITS;
         loop {
             let y = at(precision);
             if y.is_zero() {
@@ -73,7 +73,7 @@ pub(crate) fn minus_log(word: u64) -> Bounds {
     let (least, most) =
         (word as f64 * exp2(-64) * (1.0 - exp2(-50)), (word as f64 + 1.0) * exp2(-64) * (1.0 + exp2(-50)));
     let proven_lower = lower > 0.0 && exp_bounds(lower).lower > most;
-    let proven_upper = upper < exp::LARGEST && exp_bounds(upper).upper < least;
+    let proven_upper = upper < exp::MAX_EXP_ARGUMENT && exp_bounds(upper).upper < least;
     Bounds { lower: if proven_lower { lower } else { 0.0 }, upper: if proven_upper { upper } else { f64::INFINITY } }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn minus_log(word: u64) -> Bounds {
 fn exp_bounds(y: f64) -> Bounds {
     let (m, k) = exp_neg(y);
     let value = m * exp2(-k.min(1022));
-    Bounds { lower: value * (1.0 - 2.0 * exp::ERROR), upper: value * (1.0 + 2.0 * exp::ERROR) }
+    Bounds { lower: value * (1.0 - 2.0 * exp::EXP_ERROR), upper: value * (1.0 + 2.0 * exp::EXP_ERROR) }
 }
 
 /// Returns bounds on `−ln x` for a float `x ≥ 0`: a logarithm proposes, the exponential proves.

@@ -5,7 +5,7 @@
 //! sum is formed from the very numbers that are truncated, in floating point, and has to stay below a limit that leaves
 //! room for its error ([`super::error_budget`]). Rows kept within rounding error of the bound cannot pass that; their
 //! `Σk²` is formed in integers. Either way the certificate speaks of the integers that were added: if another thread
-//! writes to the row meanwhile, it may fail, and then the sums must not be used again.
+//! writes to the row in between, it may fail, and then the sums must not be used again.
 //!
 //! The integer comes out of the bits of `trunc(v) + 1.5·2⁵²`, exact for `|v| < 2⁵¹`, or, on AVX-512, of an instruction that
 //! gives the same there; neither is a conversion that could be undefined: a number that a racing writer slipped in becomes
@@ -26,13 +26,13 @@ use crate::isa::dispatch::{self, CACHE_LINE, Kernel, prefetch_second, prefetch_s
 const BLOCK_COLUMNS: usize = 1024;
 
 /// Columns in one step of the loop, and independent certificates.
-const LANES: usize = 16;
+const COLUMN_LANES: usize = 16;
 
 /// Rows that are added at a time, if a floating-point certificate decides for each of them.
 pub(in crate::clip) const ROWS_TOGETHER: usize = 4;
 
 /// `1.5 · 2⁵²`: added to an integer below 2⁵¹, it leaves that integer in the low bits.
-pub(in crate::clip) const SHIFT: f64 = 6_755_399_441_055_744.0;
+pub(in crate::clip) const INTEGER_SHIFT: f64 = 6_755_399_441_055_744.0;
 
 /// How one row is added.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Step {
 #[repr(align(64))]
 pub(in crate::clip) struct Certificate {
     /// The part of `Σv²` that is not folded, in independent sums, if there are chunks of it; they fill cache lines.
-    lanes: [f64; LANES],
+    lanes: [f64; COLUMN_LANES],
     /// The rest of it.
     products: f64,
     /// How often each lane was added to.
@@ -98,12 +98,12 @@ impl Certificate {
 
     /// Makes room for so many chunks, at most those of a block, and returns the lanes that they are added to.
     #[inline(always)]
-    fn expect(&mut self, chunks: usize) -> [f64; LANES] {
-        if self.chunks + chunks > BLOCK_COLUMNS / LANES {
+    fn expect(&mut self, chunks: usize) -> [f64; COLUMN_LANES] {
+        if self.chunks + chunks > BLOCK_COLUMNS / COLUMN_LANES {
             self.fold();
         }
         // mutant: lanes-of-certificates-begun
-        let lanes = if self.chunks == 0 { [0.0; LANES] } else { self.lanes };
+        let lanes = if self.chunks == 0 { [0.0; COLUMN_LANES] } else { self.lanes };
         self.chunks += chunks;
         lanes
     }
@@ -120,7 +120,7 @@ impl Certificate {
 
     /// Adds sums of squares of integers.
     #[inline(never)]
-    fn add_integers(&mut self, integers: &[u64; LANES]) {
+    fn add_integers(&mut self, integers: &[u64; COLUMN_LANES]) {
         self.integers = integers.iter().fold(self.integers, |sum, &k| sum.wrapping_add(k));
     }
 }
@@ -239,11 +239,11 @@ impl<'a, T: Element> Part<'a, T> {
         steps: &[Step],
         sums: &mut [i64],
         certificates: &mut [Certificate],
-        mut meanwhile: Option<&mut NextTile<'_, T>>,
+        mut next_tile: Option<&mut NextTile<'_, T>>,
     ) {
         let blocks = sums.len().div_ceil(BLOCK_COLUMNS);
         for (index, sums) in sums.chunks_mut(BLOCK_COLUMNS).enumerate() {
-            let (mut last, len) = ([0; LANES], sums.len());
+            let (mut last, len) = ([0; COLUMN_LANES], sums.len());
             let row = |r| self.row(r, index, len);
             let mut r = 0;
             while let Some(step) = steps.get(r) {
@@ -259,8 +259,8 @@ impl<'a, T: Element> Part<'a, T> {
                         );
                     }
                     let certificates = certificates[r..].first_chunk_mut().expect("one for each step");
-                    let meanwhile = meanwhile.as_deref_mut().map(|meanwhile| (meanwhile, index + 1 == blocks));
-                    add_together::<T, I>(rows, factors, sums, &mut last, certificates, meanwhile);
+                    let next_tile = next_tile.as_deref_mut().map(|next_tile| (next_tile, index + 1 == blocks));
+                    add_rows_at_once::<T, I>(rows, factors, sums, &mut last, certificates, next_tile);
                     r += ROWS_TOGETHER;
                     continue;
                 }
@@ -277,9 +277,9 @@ impl<'a, T: Element> Part<'a, T> {
                 r += 1;
             }
             // One by one: wider loads would wait for the stores of the chunk before, which they overlap.
-            let len = sums.len() % LANES;
+            let len = sums.len() % COLUMN_LANES;
             let first = sums.len() - len;
-            for (sum, more) in sums[first..].iter_mut().zip(&last[LANES - len..]) {
+            for (sum, more) in sums[first..].iter_mut().zip(&last[COLUMN_LANES - len..]) {
                 *sum = sum.wrapping_add(*more);
             }
         }
@@ -294,29 +294,29 @@ fn add_block<T: Element, I: Integers, const NEAR: bool>(
     mut ahead: *const u8,
     factors: [f64; 2],
     sums: &mut [i64],
-    last: &mut [i64; LANES],
+    last: &mut [i64; COLUMN_LANES],
     certificate: &mut Certificate,
 ) {
-    let mut padded = [T::default(); LANES];
-    let data = if data.len() < LANES {
+    let mut padded = [T::default(); COLUMN_LANES];
+    let data = if data.len() < COLUMN_LANES {
         put_last(data, sums.len(), &mut padded);
         &padded
     } else {
         data
     };
-    let (chunks, tail) = data[data.len() - sums.len()..].as_chunks::<LANES>();
-    let (mut products, mut integers) = (certificate.expect(sums.len().div_ceil(LANES)), [0; LANES]);
-    for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
-        for line in 0..LANES * size_of::<T>() / CACHE_LINE {
+    let (chunks, tail) = data[data.len() - sums.len()..].as_chunks::<COLUMN_LANES>();
+    let (mut products, mut integers) = (certificate.expect(sums.len().div_ceil(COLUMN_LANES)), [0; COLUMN_LANES]);
+    for (chunk, sums) in chunks.iter().zip(sums.as_chunks_mut::<COLUMN_LANES>().0) {
+        for line in 0..COLUMN_LANES * size_of::<T>() / CACHE_LINE {
             prefetch_second(ahead.wrapping_add(line * CACHE_LINE));
         }
-        ahead = ahead.wrapping_add(LANES * size_of::<T>());
-        add_chunk::<T, I, LANES, NEAR, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
+        ahead = ahead.wrapping_add(COLUMN_LANES * size_of::<T>());
+        add_chunk::<T, I, COLUMN_LANES, NEAR, false>(Chunk::all(chunk), factors, sums, &mut products, &mut integers);
     }
     if !tail.is_empty() {
         prefetch_second(ahead);
         let chunk = Chunk::last_of_many(data, tail.len());
-        add_chunk::<T, I, LANES, NEAR, true>(chunk, factors, last, &mut products, &mut integers);
+        add_chunk::<T, I, COLUMN_LANES, NEAR, true>(chunk, factors, last, &mut products, &mut integers);
     }
     certificate.lanes = products;
     if NEAR {
@@ -324,22 +324,22 @@ fn add_block<T: Element, I: Integers, const NEAR: bool>(
     }
 }
 
-/// Does for so many rows what [`add_block`] does, chunk by chunk: sums stay in registers meanwhile. Row after row, those of few columns would wait for
-/// what the row before has just written. Where other rows are measured meanwhile, and these columns are the last ones, the rest of them is.
+/// Does for so many rows what [`add_block`] does, chunk by chunk: sums stay in registers. Row after row, those of few columns would wait for
+/// what the row before has just written. Where other rows are measured at the same time, and these columns are the last ones, the rest of them is.
 #[inline(always)]
-fn add_together<T: Element, I: Integers>(
+fn add_rows_at_once<T: Element, I: Integers>(
     [a, b, c, d]: [(&[T], *const u8); ROWS_TOGETHER],
     factors: [[f64; 2]; ROWS_TOGETHER],
     sums: &mut [i64],
-    last: &mut [i64; LANES],
+    last: &mut [i64; COLUMN_LANES],
     certificates: &mut [Certificate; ROWS_TOGETHER],
-    meanwhile: Option<(&mut NextTile<'_, T>, bool)>,
+    next_tile: Option<(&mut NextTile<'_, T>, bool)>,
 ) {
     let len = sums.len();
     // The first of few columns, with zeros before them.
     let mut padded;
-    let [a, b, c, d] = if a.0.len() < LANES {
-        padded = [[T::default(); LANES]; ROWS_TOGETHER];
+    let [a, b, c, d] = if a.0.len() < COLUMN_LANES {
+        padded = [[T::default(); COLUMN_LANES]; ROWS_TOGETHER];
         for (padded, row) in padded.iter_mut().zip([a.0, b.0, c.0, d.0]) {
             put_last(row, len, padded);
         }
@@ -348,26 +348,26 @@ fn add_together<T: Element, I: Integers>(
     } else {
         [a, b, c, d]
     };
-    let chunks_of = len.div_ceil(LANES);
+    let chunks_of = len.div_ceil(COLUMN_LANES);
     let mut lanes = certificates.each_mut().map(|certificate| certificate.expect(chunks_of));
     let mut chunks = [a.0, b.0, c.0, d.0].map(|row| chunks(row, len));
-    let mut sums = sums.as_chunks_mut::<LANES>().0;
-    // Elsewhere none are measured meanwhile.
-    if let Some((meanwhile, are_last)) = meanwhile.filter(|_| I::IS_ONE || !T::SQUARES_FIT) {
-        while !meanwhile.is_done() && (are_last || !sums.is_empty()) {
-            let steps = meanwhile.steps().min(sums.len());
+    let mut sums = sums.as_chunks_mut::<COLUMN_LANES>().0;
+    // Elsewhere none are measured at the same time.
+    if let Some((next_tile, are_last)) = next_tile.filter(|_| I::IS_ONE || !T::SQUARES_FIT) {
+        while !next_tile.is_done() && (are_last || !sums.is_empty()) {
+            let steps = next_tile.steps().min(sums.len());
             if steps == 0 {
-                meanwhile.finish::<true>();
+                next_tile.finish::<true>();
                 continue;
             }
-            let (elements, mut squares) = meanwhile.begin(steps);
-            let is_near = meanwhile.is_near();
+            let (elements, mut squares) = next_tile.begin(steps);
+            let is_near = next_tile.is_near();
             let (now, later) = core::mem::take(&mut sums).split_at_mut(steps);
             let some = chunks.map(|chunks| &chunks[..steps]);
             add_chunks::<T, I>(some, factors, now, &mut lanes, |i| {
                 fused_measure::step::<T, true>(&elements[i], &mut squares, is_near);
             });
-            meanwhile.end(squares);
+            next_tile.end(squares);
             chunks = chunks.map(|chunks| &chunks[steps..]);
             sums = later;
         }
@@ -375,13 +375,13 @@ fn add_together<T: Element, I: Integers>(
     let mut behind = 0_usize;
     add_chunks::<T, I>(chunks, factors, sums, &mut lanes, |_| {
         for (_, ahead) in [a, b, c, d] {
-            for line in 0..LANES * size_of::<T>() / CACHE_LINE {
+            for line in 0..COLUMN_LANES * size_of::<T>() / CACHE_LINE {
                 prefetch_second(ahead.wrapping_add(behind + line * CACHE_LINE));
             }
         }
-        behind += LANES * size_of::<T>();
+        behind += COLUMN_LANES * size_of::<T>();
     });
-    let tail = len % LANES;
+    let tail = len % COLUMN_LANES;
     if tail > 0 {
         let mut tail = Tail { len: tail, factors, sums: last };
         for (_, ahead) in [a, b, c, d] {
@@ -391,7 +391,7 @@ fn add_together<T: Element, I: Integers>(
         if I::IS_ONE && tail.len <= 8 {
             tail.add::<T, I, 8>([a.0, b.0, c.0, d.0], lanes);
         } else {
-            tail.add::<T, I, LANES>([a.0, b.0, c.0, d.0], lanes);
+            tail.add::<T, I, COLUMN_LANES>([a.0, b.0, c.0, d.0], lanes);
         }
     }
     for (certificate, lanes) in certificates.iter_mut().zip(lanes) {
@@ -402,23 +402,23 @@ fn add_together<T: Element, I: Integers>(
 /// Adds chunks of rows to their columns' sums, and does something else before each.
 #[inline(always)]
 fn add_chunks<T: Element, I: Integers>(
-    [a, b, c, d]: [&[[T; LANES]]; ROWS_TOGETHER],
+    [a, b, c, d]: [&[[T; COLUMN_LANES]]; ROWS_TOGETHER],
     [of_a, of_b, of_c, of_d]: [[f64; 2]; ROWS_TOGETHER],
-    sums: &mut [[i64; LANES]],
-    lanes: &mut [[f64; LANES]; ROWS_TOGETHER],
+    sums: &mut [[i64; COLUMN_LANES]],
+    lanes: &mut [[f64; COLUMN_LANES]; ROWS_TOGETHER],
     mut other: impl FnMut(usize),
 ) {
     let [mut lanes_a, mut lanes_b, mut lanes_c, mut lanes_d] = *lanes;
-    let mut none = [0; LANES];
+    let mut none = [0; COLUMN_LANES];
     macro_rules! add {
         ($i:expr, $a:expr, $b:expr, $c:expr, $d:expr, $sums:expr) => {
             other($i);
             let mut total = *$sums;
-            add_chunk::<T, I, LANES, false, false>(Chunk::all($a), of_a, &mut total, &mut lanes_a, &mut none);
-            add_chunk::<T, I, LANES, false, false>(Chunk::all($b), of_b, &mut total, &mut lanes_b, &mut none);
-            add_chunk::<T, I, LANES, false, false>(Chunk::all($c), of_c, &mut total, &mut lanes_c, &mut none);
+            add_chunk::<T, I, COLUMN_LANES, false, false>(Chunk::all($a), of_a, &mut total, &mut lanes_a, &mut none);
+            add_chunk::<T, I, COLUMN_LANES, false, false>(Chunk::all($b), of_b, &mut total, &mut lanes_b, &mut none);
+            add_chunk::<T, I, COLUMN_LANES, false, false>(Chunk::all($c), of_c, &mut total, &mut lanes_c, &mut none);
             // mutant: fourth-of-rows-added-together-forgotten
-            add_chunk::<T, I, LANES, false, false>(Chunk::all($d), of_d, &mut total, &mut lanes_d, &mut none);
+            add_chunk::<T, I, COLUMN_LANES, false, false>(Chunk::all($d), of_d, &mut total, &mut lanes_d, &mut none);
             *$sums = total;
         };
     }
@@ -443,7 +443,7 @@ fn add_chunks<T: Element, I: Integers>(
 struct Tail<'a> {
     len: usize,
     factors: [[f64; 2]; ROWS_TOGETHER],
-    sums: &'a mut [i64; LANES],
+    sums: &'a mut [i64; COLUMN_LANES],
 }
 
 impl Tail<'_> {
@@ -452,7 +452,7 @@ impl Tail<'_> {
     fn add<T: Element, I: Integers, const N: usize>(
         &mut self,
         [a, b, c, d]: [&[T]; ROWS_TOGETHER],
-        [lanes_a, lanes_b, lanes_c, lanes_d]: [&mut [f64; LANES]; ROWS_TOGETHER],
+        [lanes_a, lanes_b, lanes_c, lanes_d]: [&mut [f64; COLUMN_LANES]; ROWS_TOGETHER],
     ) {
         // mutant: short-tails-added-to-other-columns
         let sums = self.sums.last_chunk_mut::<N>().expect("at most all lanes");
@@ -469,7 +469,7 @@ impl Tail<'_> {
 
 /// Returns the whole chunks of the last `len` elements of `data`.
 #[inline(always)]
-fn chunks<T>(data: &[T], len: usize) -> &[[T; LANES]] {
+fn chunks<T>(data: &[T], len: usize) -> &[[T; COLUMN_LANES]] {
     data[data.len() - len..].as_chunks().0
 }
 
@@ -513,7 +513,7 @@ pub(in crate::clip) trait Integers {
     fn of<const N: usize>(values: [f64; N]) -> [i64; N];
 }
 
-/// By the bits of sums with [`SHIFT`].
+/// By the bits of sums with [`INTEGER_SHIFT`].
 pub(in crate::clip) struct Shifted<const NATIVE: bool>;
 
 impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
@@ -522,7 +522,7 @@ impl<const NATIVE: bool> Integers for Shifted<NATIVE> {
 
     #[inline(always)]
     fn of<const N: usize>(values: [f64; N]) -> [i64; N] {
-        values.map(|v| integer(truncate::<NATIVE>(v) + SHIFT))
+        values.map(|v| integer(truncate::<NATIVE>(v) + INTEGER_SHIFT))
     }
 }
 
@@ -551,10 +551,10 @@ pub(in crate::clip) fn square(k: i64) -> u64 {
     (k * k).cast_unsigned()
 }
 
-/// Returns the integer that was added to [`SHIFT`].
+/// Returns the integer that was added to [`INTEGER_SHIFT`].
 #[inline(always)]
 fn integer(shifted: f64) -> i64 {
-    shifted.to_bits().wrapping_sub(SHIFT.to_bits()) as i64
+    shifted.to_bits().wrapping_sub(INTEGER_SHIFT.to_bits()) as i64
 }
 
 /// Returns the integer next to `v` on the side of zero, for `|v| < 2⁵¹`.
@@ -633,7 +633,7 @@ mod tests {
         }
     }
 
-    fn check_meanwhile<T: Element>(convert: fn(f64) -> T, width: usize) {
+    fn check_fused_measure<T: Element>(convert: fn(f64) -> T, width: usize) {
         let count = 9;
         let data: Vec<T> = (0..count * width).map(|i| convert(((i * 7919) % 2027) as f64 * 1.1 - 1000.0)).collect();
         let pieces = [Piece::plain(&data[..], width)];
@@ -662,8 +662,8 @@ mod tests {
     #[test]
     fn rows_that_are_measured_while_others_are_added_have_the_bits_of_the_definition() {
         for width in [32, 33, 64, 100, 1025, 1040, 3000, 4096, 4097, 4160, 5121, 8200, 12_345] {
-            check_meanwhile(|x| x as f32, width);
-            check_meanwhile(|x| x, width);
+            check_fused_measure(|x| x as f32, width);
+            check_fused_measure(|x| x, width);
         }
     }
 

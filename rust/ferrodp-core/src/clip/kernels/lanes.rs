@@ -17,7 +17,7 @@ pub(in crate::clip) const fn mask(yes: bool) -> u64 {
 pub(in crate::clip) struct Aligned<T>(pub(in crate::clip) T);
 
 /// Zeros, then ones: a window that begins at `n` selects the last `n` of up to 32 lanes.
-const MASKS: [u64; 2 * MAX_LANES] = {
+const TAIL_MASKS: [u64; 2 * MAX_LANES] = {
     let mut masks = [0; 2 * MAX_LANES];
     let mut i = MAX_LANES;
     while i < 2 * MAX_LANES {
@@ -66,7 +66,7 @@ impl<'a, T: Element, const N: usize> Chunk<'a, T, N, true> {
     #[inline(always)]
     pub(in crate::clip) fn last_of_many(data: &'a [T], len: usize) -> Self {
         // mutant: lanes-of-last-chunk-forgotten
-        let mask = MASKS[MAX_LANES - N + len..].first_chunk().expect("a window of at most all lanes");
+        let mask = TAIL_MASKS[MAX_LANES - N + len..].first_chunk().expect("a window of at most all lanes");
         Self { elements: data.last_chunk().expect("there are so many"), mask }
     }
 }

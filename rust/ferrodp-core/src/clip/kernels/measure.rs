@@ -13,19 +13,19 @@ use super::lanes::{Chunk, fold_in_halves};
 use crate::clip::source::element::{Element, Float};
 use crate::clip::source::plain::Piece;
 use crate::isa::Isa;
-use crate::isa::dispatch::{self, Kernel, PAGE, prefetch_second_all};
+use crate::isa::dispatch::{self, Kernel, PAGE_BYTES, prefetch_second_all};
 
 /// Elements in a block.
-pub(in crate::clip) const BLOCK: usize = 4096;
+pub(in crate::clip) const BLOCK_ELEMENTS: usize = 4096;
 
 /// Independent sums within a block. Four of the widest vectors hide the latency of the additions.
-pub(in crate::clip) const LANES: usize = 32;
+pub(in crate::clip) const SQUARE_LANES: usize = 32;
 
 /// Rows whose lanes are folded together, and lanes that each has left by then.
-const ROWS: usize = 4;
-const FOLDED: usize = 8;
+const FOLDED_ROWS: usize = 4;
+const FOLDED_LANES: usize = 8;
 
-/// How many leaves before it is measured or added a leaf is fetched, as much of it as is read meanwhile: no stream of
+/// How many leaves before it is measured or added a leaf is fetched, as much of it as is read by then: no stream of
 /// addresses tells the CPU where leaves are.
 pub(in crate::clip) const LEAVES_AHEAD: usize = 2;
 
@@ -127,7 +127,10 @@ impl<T: Element> Kernel for AddSquares<'_, T> {
                 if let Some(later) = later
                     && later.pitch == later.width
                 {
-                    prefetch_second_all(later.address(row), (totals.len() * later.width).min(PAGE / size_of::<T>()));
+                    prefetch_second_all(
+                        later.address(row),
+                        (totals.len() * later.width).min(PAGE_BYTES / size_of::<T>()),
+                    );
                 }
                 add_rows::<T, true, NATIVE>(*piece, row, 1.0, totals);
                 row += totals.len();
@@ -150,15 +153,15 @@ fn add_rows<T: Element, const SQUARES: bool, const NATIVE: bool>(
         0 => {}
         1..=8 if NATIVE && SQUARES => add_short_rows::<T, SQUARES, NATIVE, 8>(piece, start, scale, totals),
         1..=16 if NATIVE => add_short_rows::<T, SQUARES, NATIVE, 16>(piece, start, scale, totals),
-        1..LANES => add_short_rows::<T, SQUARES, NATIVE, LANES>(piece, start, scale, totals),
+        1..SQUARE_LANES => add_short_rows::<T, SQUARES, NATIVE, SQUARE_LANES>(piece, start, scale, totals),
         _ => {
             // Lanes of several rows are folded together; of long rows that would gain nothing.
-            let group = if width <= BLOCK { ROWS } else { 1 };
+            let group = if width <= BLOCK_ELEMENTS { FOLDED_ROWS } else { 1 };
             let mut start = start;
             for totals in totals.chunks_mut(group) {
-                for first in (0..width).step_by(BLOCK) {
-                    let len = BLOCK.min(width - first);
-                    let mut lanes = [[0.0; FOLDED]; ROWS];
+                for first in (0..width).step_by(BLOCK_ELEMENTS) {
+                    let len = BLOCK_ELEMENTS.min(width - first);
+                    let mut lanes = [[0.0; FOLDED_LANES]; FOLDED_ROWS];
                     for (row, lanes) in lanes.iter_mut().take(totals.len()).enumerate() {
                         let data = &data[..start + row * pitch + first + len];
                         *lanes = block_lanes::<T, SQUARES, NATIVE>(data, len, scale);
@@ -215,8 +218,8 @@ impl<T: Element> Kernel for LargestMagnitude<'_, T> {
     #[inline(always)]
     fn run<const NATIVE: bool>(self) -> f64 {
         // Magnitudes are ordered as their bits are, with infinity and then NaN above all numbers.
-        let mut largest = [0_i64; LANES];
-        let (chunks, tail) = self.0.as_chunks::<LANES>();
+        let mut largest = [0_i64; SQUARE_LANES];
+        let (chunks, tail) = self.0.as_chunks::<SQUARE_LANES>();
         for chunk in chunks {
             for (largest, x) in largest.iter_mut().zip(chunk) {
                 *largest = (*largest).max(x.widen().abs().to_bits() as i64);
@@ -225,7 +228,7 @@ impl<T: Element> Kernel for LargestMagnitude<'_, T> {
         for (largest, x) in largest.iter_mut().zip(tail) {
             *largest = (*largest).max(x.widen().abs().to_bits() as i64);
         }
-        let mut half = LANES / 2;
+        let mut half = SQUARE_LANES / 2;
         while half > 0 {
             for i in 0..half {
                 largest[i] = largest[i].max(largest[i + half]);
@@ -236,39 +239,39 @@ impl<T: Element> Kernel for LargestMagnitude<'_, T> {
     }
 }
 
-/// Returns the sum of powers of the last `len` elements of `data`, which has [`LANES`] of them or more, in lanes that were folded in
+/// Returns the sum of powers of the last `len` elements of `data`, which has [`SQUARE_LANES`] of them or more, in lanes that were folded in
 /// halves until so many are left.
 #[inline(always)]
 fn block_lanes<T: Element, const SQUARES: bool, const NATIVE: bool>(
     data: &[T],
     len: usize,
     scale: f64,
-) -> [f64; FOLDED] {
-    let mut sums = [0.0; LANES];
-    let (chunks, tail) = data[data.len() - len..].as_chunks::<LANES>();
+) -> [f64; FOLDED_LANES] {
+    let mut sums = [0.0; SQUARE_LANES];
+    let (chunks, tail) = data[data.len() - len..].as_chunks::<SQUARE_LANES>();
     for chunk in chunks {
-        add_chunk::<T, SQUARES, NATIVE, LANES, false>(&mut sums, Chunk::all(chunk), scale);
+        add_chunk::<T, SQUARES, NATIVE, SQUARE_LANES, false>(&mut sums, Chunk::all(chunk), scale);
     }
     match tail.len() {
         0 => {}
         1..=8 if NATIVE && SQUARES => add_tail::<T, SQUARES, NATIVE, 8>(&mut sums, data, tail.len(), scale),
         9..=16 if NATIVE && SQUARES => add_tail::<T, SQUARES, NATIVE, 16>(&mut sums, data, tail.len(), scale),
-        len => add_tail::<T, SQUARES, NATIVE, LANES>(&mut sums, data, len, scale),
+        len => add_tail::<T, SQUARES, NATIVE, SQUARE_LANES>(&mut sums, data, len, scale),
     }
-    let mut folded = [0.0; FOLDED];
+    let mut folded = [0.0; FOLDED_LANES];
     for (i, folded) in folded.iter_mut().enumerate() {
-        *folded = (sums[i] + sums[i + 2 * FOLDED]) + (sums[i + FOLDED] + sums[i + 3 * FOLDED]);
+        *folded = (sums[i] + sums[i + 2 * FOLDED_LANES]) + (sums[i + FOLDED_LANES] + sums[i + 3 * FOLDED_LANES]);
     }
     folded
 }
 
 /// Returns what [`fold_in_halves`] does of each.
 #[inline(always)]
-fn fold_rows(lanes: &[[f64; FOLDED]; ROWS]) -> [f64; ROWS] {
-    let mut halves = [[0.0; FOLDED / 2]; ROWS];
+fn fold_rows(lanes: &[[f64; FOLDED_LANES]; FOLDED_ROWS]) -> [f64; FOLDED_ROWS] {
+    let mut halves = [[0.0; FOLDED_LANES / 2]; FOLDED_ROWS];
     for (half, lanes) in halves.iter_mut().zip(lanes) {
         for (i, half) in half.iter_mut().enumerate() {
-            *half = lanes[i] + lanes[i + FOLDED / 2];
+            *half = lanes[i] + lanes[i + FOLDED_LANES / 2];
         }
     }
     let [a, b, c, d] = halves;
@@ -281,7 +284,7 @@ fn fold_rows(lanes: &[[f64; FOLDED]; ROWS]) -> [f64; ROWS] {
 /// Adds the powers of the last `len` elements of `data`, at most `N` of at least as many, to the last of so many lanes.
 #[inline(always)]
 pub(in crate::clip) fn add_tail<T: Element, const SQUARES: bool, const NATIVE: bool, const N: usize>(
-    sums: &mut [f64; LANES],
+    sums: &mut [f64; SQUARE_LANES],
     data: &[T],
     len: usize,
     scale: f64,
@@ -291,26 +294,26 @@ pub(in crate::clip) fn add_tail<T: Element, const SQUARES: bool, const NATIVE: b
     add_chunk::<T, SQUARES, NATIVE, N, true>(sums, Chunk::last_of_many(data, len), scale);
 }
 
-/// Writes `from − minus`, up to [`BLOCK`] elements, to `out`, and returns the sum of squares that a row of them gives them.
+/// Writes `from − minus`, up to [`BLOCK_ELEMENTS`] elements, to `out`, and returns the sum of squares that a row of them gives them.
 #[inline(always)]
 pub(in crate::clip) fn form_block<T: Float, const NATIVE: bool>(from: &[T], minus: &[T], out: &mut [T]) -> f64 {
-    let mut sums = [0.0; LANES];
-    let pairs = from.as_chunks::<LANES>().0.iter().zip(minus.as_chunks::<LANES>().0);
-    for (out, (from, minus)) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(pairs) {
+    let mut sums = [0.0; SQUARE_LANES];
+    let pairs = from.as_chunks::<SQUARE_LANES>().0.iter().zip(minus.as_chunks::<SQUARE_LANES>().0);
+    for (out, (from, minus)) in out.as_chunks_mut::<SQUARE_LANES>().0.iter_mut().zip(pairs) {
         for ((out, from), (minus, sum)) in out.iter_mut().zip(from).zip(minus.iter().zip(&mut sums)) {
             *out = *from - *minus;
             *sum = add_power::<T, true, NATIVE>(*sum, out.widen());
         }
     }
-    let tail = out.len() % LANES;
+    let tail = out.len() % SQUARE_LANES;
     let start = out.len() - tail;
     for (out, (from, minus)) in out[start..].iter_mut().zip(from[start..].iter().zip(&minus[start..])) {
         // mutant: last-elements-of-differences-not-subtracted
         *out = *from - *minus;
     }
     if tail > 0 {
-        let mut spare = [T::default(); LANES];
-        add_chunk::<T, true, NATIVE, LANES, true>(&mut sums, Chunk::last(out, tail, &mut spare), 1.0);
+        let mut spare = [T::default(); SQUARE_LANES];
+        add_chunk::<T, true, NATIVE, SQUARE_LANES, true>(&mut sums, Chunk::last(out, tail, &mut spare), 1.0);
     }
     fold_in_halves(sums)
 }
@@ -350,11 +353,11 @@ mod tests {
     /// The definition, element by element.
     fn in_order<T: Element>(power: Power, row: &[T], scale: f64) -> f64 {
         let mut total = 0.0;
-        for block in row.chunks(BLOCK) {
-            let mut sums = [0.0; LANES];
-            for chunk in block.chunks(LANES) {
+        for block in row.chunks(BLOCK_ELEMENTS) {
+            let mut sums = [0.0; SQUARE_LANES];
+            for chunk in block.chunks(SQUARE_LANES) {
                 for (i, x) in chunk.iter().enumerate() {
-                    sums[LANES - chunk.len() + i] += power.of((x.widen() * scale).abs());
+                    sums[SQUARE_LANES - chunk.len() + i] += power.of((x.widen() * scale).abs());
                 }
             }
             total += fold_in_halves(sums);

@@ -188,7 +188,7 @@ fn rows_from_memory_have_the_sums_of_rows_one_by_one() {
         let data = data.repeat(UNCACHED_BYTES / 4 / size_of_val(&data[..]) + 1);
         let count = data.len() / width;
         let plain = Rows::new([(&data[..], width)], count).expect("whole rows");
-        // Every other element, which are brought while others are asked for.
+        // Every other element, which are copied while others are prefetched.
         let apart: Vec<f32> = data.iter().flat_map(|x| [*x, f32::NAN]).collect();
         // SAFETY: so many elements, two apart.
         let leaf = unsafe { Leaf::strided(apart.as_ptr(), 2 * width as isize, (width, 2)) };
@@ -241,7 +241,7 @@ fn certificates_of_panels_bound_the_squares_of_their_integers() {
         let decided = Decided { factors: [1000.0; PANEL_ROWS], masks: all, clear: all, open: [0; PANEL_ROWS] };
         let panel = Panel { columns: &columns, decided: &decided, scales: &[1.0; PANEL_ROWS], near: &all };
         for is_open in [false, true] {
-            let mut sums = vec![Aligned([0; SUMS]); width];
+            let mut sums = vec![Aligned([0; SUMS_PER_COLUMN]); width];
             let queue = &mut PrefetchQueue::empty();
             let (products, squares) = match is_open {
                 true => panel.add::<Shifted<false>, true>(&mut sums, queue),

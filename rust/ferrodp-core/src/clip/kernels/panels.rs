@@ -16,7 +16,7 @@ use super::add_rows::Converted;
 use super::add_rows::{Integers, Shifted, Step, square};
 use super::lanes::{Aligned, mask};
 use super::panel_squares::squares;
-use super::prefetch::{ADDING, PanelPrefetch, PrefetchQueue};
+use super::prefetch::{PARTS_PER_ADDED, PanelPrefetch, PrefetchQueue};
 use super::transpose::{AlignedColumn, Blocks, Column, PANEL_ROWS, copy_panel};
 use crate::clip::rule::limits::Decided;
 use crate::clip::rule::near_bound;
@@ -33,7 +33,7 @@ const RUN_COLUMNS: usize = 128;
 const COLUMNS_TOGETHER: usize = 8;
 
 /// Sums of a column that are kept apart: rows this far from each other share one.
-const SUMS: usize = PANEL_ROWS / 4;
+const SUMS_PER_COLUMN: usize = PANEL_ROWS / 4;
 
 /// Adds whole panels of these rows of a matrix to `sums`, one for each column. Returns how many rows were within the clip norm, if all
 /// were certified.
@@ -80,7 +80,7 @@ impl<T: Element> AddPanels<'_, T> {
         let mut columns = vec![AlignedColumn([T::default(); PANEL_ROWS]); width];
         let mut blocks = Blocks::new(width);
         // In an array: the compiler sees that they are apart from all else, and keeps them in registers.
-        let mut column_sums = [Aligned([0_i64; SUMS]); MAX_PANEL_COLUMNS];
+        let mut column_sums = [Aligned([0_i64; SUMS_PER_COLUMN]); MAX_PANEL_COLUMNS];
         let column_sums = &mut column_sums[..width];
         let (mut within, mut certified, mut resolved_within) = ([0_u64; PANEL_ROWS], u64::MAX, 0);
         let mut open = OpenPanel::new(width);
@@ -127,7 +127,7 @@ impl<T: Element> AddPanels<'_, T> {
 struct AddOpen<'a, T> {
     rule: &'a ClipRule,
     panel: Panel<'a, T>,
-    sums: &'a mut [Aligned<[i64; SUMS]>],
+    sums: &'a mut [Aligned<[i64; SUMS_PER_COLUMN]>],
     queue: &'a mut PrefetchQueue,
 }
 
@@ -170,7 +170,7 @@ impl<T: Element> Panel<'_, T> {
     #[inline(always)]
     fn add<I: Integers, const OPEN: bool>(
         &self,
-        sums: &mut [Aligned<[i64; SUMS]>],
+        sums: &mut [Aligned<[i64; SUMS_PER_COLUMN]>],
         queue: &mut PrefetchQueue,
     ) -> (Column<f64>, Column<u64>) {
         let factors = &self.decided.factors;
@@ -178,7 +178,7 @@ impl<T: Element> Panel<'_, T> {
         for (columns, sums) in self.columns.chunks(RUN_COLUMNS).zip(sums.chunks_mut(RUN_COLUMNS)) {
             let mut of_run = [0.0; PANEL_ROWS];
             for (columns, sums) in columns.chunks(COLUMNS_TOGETHER).zip(sums.chunks_mut(COLUMNS_TOGETHER)) {
-                queue.issue(COLUMNS_TOGETHER, ADDING);
+                queue.issue(COLUMNS_TOGETHER, PARTS_PER_ADDED);
                 assert!(columns.len() == sums.len(), "a sum for each column");
                 // By its address: of a loop over two slices, `of_run` would not stay in registers.
                 let mut column = columns.as_ptr();
@@ -209,7 +209,7 @@ impl<T: Element> Panel<'_, T> {
         column: &Column<T>,
         mut products: Column<f64>,
         squares: &mut Column<u64>,
-        sums: &mut [i64; SUMS],
+        sums: &mut [i64; SUMS_PER_COLUMN],
     ) -> Column<f64> {
         let mut values = [0.0; PANEL_ROWS];
         for r in 0..PANEL_ROWS {
@@ -253,7 +253,7 @@ fn add_plain<T: Element, I: Integers>(
     column: &Column<T>,
     factors: &Column<f64>,
     mut products: Column<f64>,
-    sums: &mut [i64; SUMS],
+    sums: &mut [i64; SUMS_PER_COLUMN],
 ) -> Column<f64> {
     let mut values = [0.0; PANEL_ROWS];
     for r in 0..PANEL_ROWS {
@@ -269,10 +269,10 @@ fn add_plain<T: Element, I: Integers>(
 
 /// Adds the integers of a column to its sums.
 #[inline(always)]
-fn add_integers(integers: &[i64; PANEL_ROWS], sums: &mut [i64; SUMS]) {
-    for r in 0..SUMS {
-        let lower = integers[r].wrapping_add(integers[r + SUMS]);
-        let upper = integers[r + 2 * SUMS].wrapping_add(integers[r + 3 * SUMS]);
+fn add_integers(integers: &[i64; PANEL_ROWS], sums: &mut [i64; SUMS_PER_COLUMN]) {
+    for r in 0..SUMS_PER_COLUMN {
+        let lower = integers[r].wrapping_add(integers[r + SUMS_PER_COLUMN]);
+        let upper = integers[r + 2 * SUMS_PER_COLUMN].wrapping_add(integers[r + 3 * SUMS_PER_COLUMN]);
         sums[r] = sums[r].wrapping_add(lower.wrapping_add(upper));
     }
 }
@@ -339,7 +339,7 @@ impl<T: Element> OpenPanel<T> {
         let (keeps, steps) = (mask(rule.rule.stability.is_none()), rule.clip.granularity().reciprocal());
         let mut within = 0_u64;
         for (r, difference) in differences.into_iter().enumerate() {
-            // mutant: told-rows-added-as-longer-ones
+            // mutant: resolved-rows-added-as-longer-ones
             let shorter = near[r] & mask(difference < -margin);
             // A longer one has its factor.
             let kept = shorter & keeps;

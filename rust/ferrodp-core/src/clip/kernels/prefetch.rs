@@ -4,7 +4,7 @@
 //! wait until one is free.
 
 use crate::clip::source::leaf::Matrix;
-use crate::isa::dispatch::{CACHE_LINE, prefetch_second, waits_long};
+use crate::isa::dispatch::{CACHE_LINE, has_slow_l3, prefetch_second};
 
 /// Bytes of rows from which on the next ones are prefetched: fewer are in a cache.
 const MIN_PREFETCHED_BYTES: usize = 1 << 21;
@@ -14,13 +14,13 @@ const MIN_PREFETCHED_BYTES: usize = 1 << 21;
 const BYTES_AHEAD: [usize; 2] = [12 << 10, 2 << 10];
 
 /// Parts of a column to come that are prefetched with each that is transposed, measured or added: all in time, and a little sooner.
-pub(super) const TRANSPOSING: usize = 3;
-pub(super) const MEASURING: usize = 2;
-pub(super) const ADDING: usize = 4;
-const PARTS: usize = 8;
+pub(super) const PARTS_PER_TRANSPOSED: usize = 3;
+pub(super) const PARTS_PER_MEASURED: usize = 2;
+pub(super) const PARTS_PER_ADDED: usize = 4;
+const PARTS_PER_COLUMN: usize = 8;
 
 /// Lines that some CPUs fetch together.
-const PAIR: usize = 2 * CACHE_LINE;
+const LINE_PAIR_BYTES: usize = 2 * CACHE_LINE;
 
 /// Pieces of memory, equally far apart, that are prefetched one after the other.
 #[derive(Clone, Copy)]
@@ -95,7 +95,7 @@ impl PanelPrefetch {
         if rows / panel_rows * bytes < MIN_PREFETCHED_BYTES {
             return None;
         }
-        let panels = 1 + BYTES_AHEAD[usize::from(waits_long())].div_ceil(bytes);
+        let panels = 1 + BYTES_AHEAD[usize::from(has_slow_l3())].div_ceil(bytes);
         let row = matrix.row.wrapping_mul(size as isize);
         let start = matrix.start.cast::<u8>().wrapping_offset(row.wrapping_mul((panels * panel_rows) as isize));
         let column = matrix.column.wrapping_mul(size as isize);
@@ -103,9 +103,9 @@ impl PanelPrefetch {
             // Lines that a column begins in the panel before are prefetched with that.
             (column, columns, (panel_rows * size).div_ceil(CACHE_LINE))
         } else {
-            (PAIR as isize, bytes.div_ceil(PAIR), 2)
+            (LINE_PAIR_BYTES as isize, bytes.div_ceil(LINE_PAIR_BYTES), 2)
         };
-        let cost = (columns * PARTS * PrefetchQueue::UNIT / count.max(1)).max(1);
+        let cost = (columns * PARTS_PER_COLUMN * PrefetchQueue::UNIT / count.max(1)).max(1);
         let first = PrefetchQueue { start, step, count, lines, due: 0, cost };
         Some(Self { first, panel: row.wrapping_mul(panel_rows as isize) })
     }

@@ -1,6 +1,6 @@
 //! Panels of a matrix, copied so that the elements of a column follow one another.
 
-use super::prefetch::{PrefetchQueue, TRANSPOSING};
+use super::prefetch::{PARTS_PER_TRANSPOSED, PrefetchQueue};
 #[cfg(target_arch = "x86_64")]
 use super::transpose_avx512;
 use crate::clip::source::element::Element;
@@ -53,7 +53,7 @@ pub(super) unsafe fn copy_panel<T: Element>(
     if isa.kind() == Kind::Avx512 && matrix.column == 1 && matrix.row != 1 && out.len() >= 4 {
         const { assert!(size_of::<AlignedColumn<T>>() == size_of::<Column<T>>(), "no space between columns") };
         let (width, columns) = (out.len(), out.as_mut_ptr());
-        let each = |columns| queue.issue(columns, TRANSPOSING);
+        let each = |columns| queue.issue(columns, PARTS_PER_TRANSPOSED);
         // SAFETY: the CPU has reported these instructions. The caller's promise; types of four bytes are `f32`, others `f64`.
         unsafe {
             if T::SQUARES_FIT {
@@ -72,7 +72,7 @@ pub(super) unsafe fn copy_panel<T: Element>(
     unsafe {
         if matrix.row == 1 {
             for (block, out) in out.chunks_mut(BLOCK_COLUMNS_F32).enumerate() {
-                queue.issue(BLOCK_COLUMNS_F32, TRANSPOSING);
+                queue.issue(BLOCK_COLUMNS_F32, PARTS_PER_TRANSPOSED);
                 for (c, out) in out.iter_mut().enumerate() {
                     let column = ((block * BLOCK_COLUMNS_F32 + c) as isize).wrapping_mul(matrix.column);
                     out.0 = start.wrapping_offset(column).cast::<Column<T>>().read();
@@ -83,7 +83,7 @@ pub(super) unsafe fn copy_panel<T: Element>(
         } else if matrix.column == 1 && out.len() >= BLOCK_COLUMNS_F64 {
             transpose_copied_blocks::<T>(start, matrix.row, out, blocks, queue);
         } else {
-            queue.issue(out.len(), TRANSPOSING);
+            queue.issue(out.len(), PARTS_PER_TRANSPOSED);
             for (c, out) in out.iter_mut().enumerate() {
                 let start = start.wrapping_offset((c as isize).wrapping_mul(matrix.column));
                 for (r, out) in out.0.iter_mut().enumerate() {
@@ -106,7 +106,7 @@ unsafe fn transpose_blocks<T: Element>(
     queue: &mut PrefetchQueue,
 ) {
     for block in (0..out.len()).step_by(BLOCK_COLUMNS_F32) {
-        queue.issue(BLOCK_COLUMNS_F32, TRANSPOSING);
+        queue.issue(BLOCK_COLUMNS_F32, PARTS_PER_TRANSPOSED);
         // mutant: last-columns-of-panels-not-transposed
         let first = block.min(out.len() - BLOCK_COLUMNS_F32);
         let mut rows = AlignedRows([[T::default(); BLOCK_COLUMNS_F32]; PANEL_ROWS]);
@@ -133,7 +133,7 @@ unsafe fn transpose_copied_blocks<T: Element>(
     // Each block in as many columns as it has.
     let copies = blocks.0.as_chunks_mut::<BLOCK_COLUMNS_F64>().0;
     for (block, copied) in starts.clone().zip(&mut *copies) {
-        queue.issue(BLOCK_COLUMNS_F64, TRANSPOSING);
+        queue.issue(BLOCK_COLUMNS_F64, PARTS_PER_TRANSPOSED);
         // SAFETY: a block of each row.
         unsafe { copy_rows(start.wrapping_add(block.min(last)), pitch, as_rows(copied)) };
     }

@@ -98,7 +98,7 @@ fn each_four([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
     let [[of_a, of_c], [later_a, later_c]] = pairs.map(|pairs| pairs.map(|pair| _mm512_castps_pd(pair)));
     [
         _mm512_unpacklo_pd(of_a, of_c),
-        // mutant: columns-of-singles-turned-by-shuffles-are-others
+        // mutant: columns-of-singles-transposed-by-shuffles-are-others
         _mm512_unpackhi_pd(of_a, of_c),
         _mm512_unpacklo_pd(later_a, later_c),
         _mm512_unpackhi_pd(later_a, later_c),
@@ -131,7 +131,7 @@ fn eight(rows: [__m512d; 8]) -> [__m512d; 8] {
         _mm512_shuffle_f64x2::<0x88>(c15, d15),
         _mm512_shuffle_f64x2::<0x88>(c26, d26),
         _mm512_shuffle_f64x2::<0x88>(c37, d37),
-        // mutant: columns-turned-by-shuffles-are-others
+        // mutant: columns-transposed-by-shuffles-are-others
         _mm512_shuffle_f64x2::<0xdd>(c04, d04),
         _mm512_shuffle_f64x2::<0xdd>(c15, d15),
         _mm512_shuffle_f64x2::<0xdd>(c26, d26),

@@ -4,8 +4,8 @@ use crate::clip::source::element::Element;
 use crate::error::Error;
 use crate::params::{Granularity, exp2, floor_log2, positive};
 
-/// `g = 2^(⌊log₂ C⌋ − BITS)`, so that `2²⁹ ≤ C/g < 2³⁰`.
-const BITS: i32 = 29;
+/// `g = 2^(⌊log₂ C⌋ − GRID_BITS)`, so that `2²⁹ ≤ C/g < 2³⁰`.
+const GRID_BITS: i32 = 29;
 
 /// A clip norm `C` with its grid `g`: `C·2⁻³⁰ < g ≤ C·2⁻²⁹`, fixed by `C` alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ impl ClipNorm {
     /// If `value` is not finite and positive, or out of the range that [`Element::CLIP_EXPONENTS`] derives.
     pub fn new<T: Element>(value: f64) -> Result<Self, Error> {
         let exponent = exponent_for_rows::<T>("clip_norm", value)?;
-        Ok(Self { value, granularity: Granularity::from_exponent(exponent - BITS)? })
+        Ok(Self { value, granularity: Granularity::from_exponent(exponent - GRID_BITS)? })
     }
 
     /// The norm `C`.
@@ -45,9 +45,9 @@ impl ClipNorm {
     /// `⌊(C/g)²⌋`, exact: the largest sum of squares of a row of integers, below 2⁶⁰.
     #[must_use]
     pub fn largest_sum_of_squares(self) -> u64 {
-        // C/g = m · 2^(BITS − 52) with the 53-bit mantissa m.
-        let mantissa = (self.in_grid_steps() * exp2(52 - BITS)) as u128;
-        ((mantissa * mantissa) >> (2 * (52 - BITS))) as u64
+        // C/g = m · 2^(GRID_BITS − 52) with the 53-bit mantissa m.
+        let mantissa = (self.in_grid_steps() * exp2(52 - GRID_BITS)) as u128;
+        ((mantissa * mantissa) >> (2 * (52 - GRID_BITS))) as u64
     }
 }
 

@@ -27,16 +27,16 @@ use crate::isa::dispatch::{self, Kernel};
 use crate::params::{exp2, floor_log2};
 
 /// Independent sums.
-const LANES: usize = 16;
+const NEAR_BOUND_LANES: usize = 16;
 
 /// `log₂(P/q)`, about.
-const BITS: i32 = 44;
+const SPLIT_BITS: i32 = 44;
 
 /// Powers of two between which `P` has to be: nothing that matters underflows, and nothing overflows.
-const RANGE: core::ops::Range<i32> = -900..1000;
+const SPLIT_EXPONENTS: core::ops::Range<i32> = -900..1000;
 
 /// The square of an element of this or more has no digit below 2⁻¹⁰⁶⁴: `l` is zero only if nothing is left.
-const TINY: f64 = f64::from_bits((1023 - 480) << 52); // 2^-480
+const MIN_SPLIT_ELEMENT: f64 = f64::from_bits((1023 - 480) << 52); // 2^-480
 
 /// Compares the norm of a row, whose plain sum of powers is near that of `bound`, with `bound`, if that can be told.
 pub(in crate::clip) fn compare<'a, T: Element>(
@@ -127,14 +127,19 @@ impl Cut {
         let (power, error) =
             if squares { (bound * bound, bound.mul_add(bound, -(bound * bound))) } else { (bound, 0.0) };
         let exponent = floor_log2(power);
-        let grid = exp2(exponent - BITS);
-        RANGE.contains(&exponent).then_some(Self { power, error, grid, shift: 6_755_399_441_055_744.0 * grid })
+        let grid = exp2(exponent - SPLIT_BITS);
+        SPLIT_EXPONENTS.contains(&exponent).then_some(Self {
+            power,
+            error,
+            grid,
+            shift: 6_755_399_441_055_744.0 * grid,
+        })
     }
 
     /// Returns whether `h` is not all of one element's power, of which `l` is `low`.
     #[inline(always)]
     fn inexact<T: Element, const SQUARES: bool>(x: f64, low: f64) -> u64 {
-        let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && x.abs() < TINY;
+        let lost = SQUARES && !T::SQUARES_FIT && x != 0.0 && x.abs() < MIN_SPLIT_ELEMENT;
         low.to_bits() << 1 | u64::from(lost)
     }
 
@@ -169,7 +174,7 @@ impl Cut {
     pub(in crate::clip) fn tell(self, sums: Parts, margin: f64) -> Option<Ordering> {
         let (above, rest) = self.bound();
         let high = sums.high - above;
-        // mutant: ties-told-where-digits-are-missing
+        // mutant: ties-decided-where-digits-are-missing
         if sums.inexact == 0 {
             return if high == 0.0 { 0.0.partial_cmp(&(rest + self.error)) } else { high.partial_cmp(&0.0) };
         }
@@ -247,13 +252,13 @@ impl Sums {
     #[inline(always)]
     fn add(&mut self, lanes: &Lanes, width: usize, cut: Cut) {
         let Lanes { high, low, inexact, .. } = lanes;
-        let shifts = cut.shift.to_bits().wrapping_mul((width.div_ceil(LANES) * LANES) as u64);
+        let shifts = cut.shift.to_bits().wrapping_mul((width.div_ceil(NEAR_BOUND_LANES) * NEAR_BOUND_LANES) as u64);
         let high = high.iter().fold(0_u64.wrapping_sub(shifts), |sum, high| sum.wrapping_add(*high));
         self.parts.high += high.cast_signed() as f64 * cut.grid;
         self.parts.low += fold_in_halves(*low);
         self.parts.inexact |= inexact.iter().fold(0, |any, bits| any | bits);
         self.elements += width;
-        self.additions += width.div_ceil(LANES) + LANES.ilog2() as usize + 1;
+        self.additions += width.div_ceil(NEAR_BOUND_LANES) + NEAR_BOUND_LANES.ilog2() as usize + 1;
     }
 
     /// Whether at most one element is not zero.
@@ -287,9 +292,14 @@ impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for AddRow<'_, T,
             unreachable!("fused multiply-adds are one instruction");
         }
         let Self { row, cut, sums } = self;
-        let mut lanes = Lanes { high: [0; LANES], low: [0.0; LANES], inexact: [0; LANES], bits: [0; LANES] };
-        let (chunks, tail) = row.as_chunks::<LANES>();
-        let mut last = [T::default(); LANES];
+        let mut lanes = Lanes {
+            high: [0; NEAR_BOUND_LANES],
+            low: [0.0; NEAR_BOUND_LANES],
+            inexact: [0; NEAR_BOUND_LANES],
+            bits: [0; NEAR_BOUND_LANES],
+        };
+        let (chunks, tail) = row.as_chunks::<NEAR_BOUND_LANES>();
+        let mut last = [T::default(); NEAR_BOUND_LANES];
         last[..tail.len()].copy_from_slice(tail);
         let rest = if tail.is_empty() { &[] } else { core::slice::from_ref(&last) };
         // One loop over both, or all of it would be there twice.
@@ -306,10 +316,10 @@ impl<T: Element, const SQUARES: bool, const TIES: bool> Kernel for AddRow<'_, T,
 /// Returns how many elements of a leaf are not zero, exactly if less than two, and otherwise two at least, given what bits there
 /// are of elements in each lane.
 #[inline(never)]
-fn others<T: Element>(bits: &[u64; LANES], leaf: &[T]) -> usize {
+fn others<T: Element>(bits: &[u64; NEAR_BOUND_LANES], leaf: &[T]) -> usize {
     // Zeros have a sign, and nothing else.
     let bits = bits.map(|bits| bits << 1);
-    if bits[0] != 0 && bits[LANES - 1] != 0 {
+    if bits[0] != 0 && bits[NEAR_BOUND_LANES - 1] != 0 {
         return 2;
     }
     let used = bits.iter().fold(0_u64, |used, bits| used.wrapping_sub(mask(*bits != 0)));
@@ -318,17 +328,17 @@ fn others<T: Element>(bits: &[u64; LANES], leaf: &[T]) -> usize {
         return used as usize;
     }
     let lane = bits.iter().position(|bits| *bits != 0).expect("one is used");
-    leaf[lane..].iter().step_by(LANES).filter(|x| x.widen() != 0.0).count()
+    leaf[lane..].iter().step_by(NEAR_BOUND_LANES).filter(|x| x.widen() != 0.0).count()
 }
 
 /// What is known of a leaf of a row, in independent sums.
 struct Lanes {
     /// Sums of bits of `h` plus a number whose last digit is `q`: of that number's, and multiples of `q`.
-    high: [u64; LANES],
-    low: [f64; LANES],
-    inexact: [u64; LANES],
+    high: [u64; NEAR_BOUND_LANES],
+    low: [f64; NEAR_BOUND_LANES],
+    inexact: [u64; NEAR_BOUND_LANES],
     /// Bits of all elements.
-    bits: [u64; LANES],
+    bits: [u64; NEAR_BOUND_LANES],
 }
 
 impl Lanes {
@@ -336,9 +346,9 @@ impl Lanes {
     fn add<T: Element, const SQUARES: bool, const TIES: bool, const NATIVE: bool>(
         &mut self,
         cut: Cut,
-        chunk: &[T; LANES],
+        chunk: &[T; NEAR_BOUND_LANES],
     ) {
-        for i in 0..LANES {
+        for i in 0..NEAR_BOUND_LANES {
             // One by one where vectors are short: their code would be three times as long.
             let i = if NATIVE { i } else { core::hint::black_box(i) };
             let x = chunk[i].widen();
@@ -417,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_are_told_and_tiny_elements_are_not_overlooked() {
+    fn ties_are_decided_and_tiny_elements_are_not_overlooked() {
         let mut one_hot = vec![0.0; 1000];
         one_hot[77] = -1.0;
         assert!(check(Power::Second, &one_hot, 1.0) && check(Power::First, &one_hot, 1.0));
@@ -437,15 +447,16 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_more_than_one_element_are_not_told_by_one() {
+    fn rows_with_more_than_one_element_are_not_decided_by_one() {
         for len in [1, 15, 16, 17, 64, 300] {
             for place in (0..len).step_by(13) {
                 let mut row = vec![-0.0; len];
                 row[place] = -0.7;
                 assert!(check(Power::Second, &row, 0.7), "{place} of {len}");
                 // In the same lane, and in others.
-                let others =
-                    (0..len).filter(|other| *other != place && (other % LANES == place % LANES || other % 11 == 0));
+                let others = (0..len).filter(|other| {
+                    *other != place && (other % NEAR_BOUND_LANES == place % NEAR_BOUND_LANES || other % 11 == 0)
+                });
                 for other in others {
                     for tiny in [5e-324, 1e-200, 1e-30, 1e-9] {
                         row[other] = tiny;

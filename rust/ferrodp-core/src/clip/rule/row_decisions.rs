@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn open_rows_that_are_told_together_become_what_each_becomes() {
+    fn open_rows_that_are_decided_together_become_what_each_becomes() {
         let clip = ClipNorm::new::<f64>(0.9).expect("in range");
         let kinds = |width| {
             let rare = [of_one_element(width, 0.0), of_one_element(width, 5e-324), of_one_element(width, 1e-200)];

@@ -10,15 +10,15 @@ use crate::isa::Isa;
 use crate::isa::dispatch::{self, Kernel, prefetch_second};
 
 /// Rows and columns that are transposed at once where elements of a column are neighbors: a cache line of `f32`.
-const BLOCK: usize = 16;
+const TRANSPOSED_BLOCK: usize = 16;
 
 /// How many columns before they are copied columns are prefetched.
-const COLUMNS_AHEAD: usize = 2 * BLOCK;
+const COLUMNS_AHEAD: usize = 2 * TRANSPOSED_BLOCK;
 
 /// Writes these rows of a leaf to `to` and every `pitch` elements from there.
 ///
 /// # Safety
-/// The leaf has these rows, there is room for them, which nothing else reads or writes meanwhile, and `T` has the numbers of
+/// The leaf has these rows, there is room for them, which nothing else reads or writes during the call, and `T` has the numbers of
 /// the leaf's form.
 pub(in crate::clip) unsafe fn fill<T: Float>(isa: Isa, leaf: &Leaf<'_>, rows: Range<usize>, to: *mut T, pitch: usize) {
     match (leaf.form, leaf.swapped) {
@@ -156,10 +156,10 @@ impl<B: Bits, const SWAPPED: bool> Matrix<B, SWAPPED> {
     /// The promise of [`fill`].
     #[inline(always)]
     unsafe fn copy_blocks(&self, rows: usize, columns: usize) {
-        let whole = [rows / BLOCK * BLOCK, columns / BLOCK * BLOCK];
-        for column in (0..whole[1]).step_by(BLOCK) {
-            for row in (0..whole[0]).step_by(BLOCK) {
-                let mut block = [[B::Number::default(); BLOCK]; BLOCK];
+        let whole = [rows / TRANSPOSED_BLOCK * TRANSPOSED_BLOCK, columns / TRANSPOSED_BLOCK * TRANSPOSED_BLOCK];
+        for column in (0..whole[1]).step_by(TRANSPOSED_BLOCK) {
+            for row in (0..whole[0]).step_by(TRANSPOSED_BLOCK) {
+                let mut block = [[B::Number::default(); TRANSPOSED_BLOCK]; TRANSPOSED_BLOCK];
                 for (c, block) in block.iter_mut().enumerate() {
                     let from = self.address(row, column + c);
                     // No processor sees by itself which page comes next.
@@ -178,7 +178,7 @@ impl<B: Bits, const SWAPPED: bool> Matrix<B, SWAPPED> {
                         }
                     }
                 }
-                for r in 0..BLOCK {
+                for r in 0..TRANSPOSED_BLOCK {
                     let to = self.to.wrapping_add((row + r) * self.pitch + column);
                     for (c, block) in block.iter().enumerate() {
                         // SAFETY: the caller's promise.
@@ -323,7 +323,7 @@ mod tests {
         let halves: Vec<u16> = (0..20 * 3).map(|i| 0x2c00 + i).collect();
         let wide: Vec<f32> = halves.iter().map(|bits| half(*bits)).collect();
         // A row is a matrix of 2 x 3, whose columns come first.
-        let turned: Vec<f32> = (0..120).map(|i| singles[i / 6 * 6 + i % 6 % 3 * 2 + i % 6 / 3]).collect();
+        let transposed: Vec<f32> = (0..120).map(|i| singles[i / 6 * 6 + i % 6 % 3 * 2 + i % 6 / 3]).collect();
         // SAFETY: the vectors hold these elements.
         let leaves = unsafe {
             [
@@ -333,7 +333,7 @@ mod tests {
             ]
         };
         let (mut expected, mut sum) = (GridSum::new(clip, 9).expect("memory"), GridSum::new(clip, 9).expect("memory"));
-        let rows = Rows::new([(&turned[..], 6), (&wide[..], 3), (&[], 0)], 20).expect("so many");
+        let rows = Rows::new([(&transposed[..], 6), (&wide[..], 3), (&[], 0)], 20).expect("so many");
         expected.add(Isa::best(), &rows, ONE).expect("room");
 
         add::<f32>(&mut sum, Isa::best(), &leaves, 20, 1).expect("room");

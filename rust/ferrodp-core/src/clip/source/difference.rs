@@ -8,7 +8,7 @@
 use core::num::NonZeroUsize;
 
 use super::element::Float;
-use crate::clip::kernels::measure::{self, BLOCK};
+use crate::clip::kernels::measure::{self, BLOCK_ELEMENTS};
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::isa::dispatch::{self, Kernel};
@@ -36,10 +36,10 @@ pub(in crate::clip) fn form<T: Float>(
     row.try_reserve_exact(width.saturating_sub(row.len()))?;
     row.resize(width, T::default());
     let (mut rest, mut blocks) = (&mut row[..], Vec::new());
-    blocks.try_reserve_exact(leaves.iter().map(|(from, _)| from.len().div_ceil(BLOCK)).sum())?;
+    blocks.try_reserve_exact(leaves.iter().map(|(from, _)| from.len().div_ceil(BLOCK_ELEMENTS)).sum())?;
     for (from, minus) in leaves {
         let (out, after) = rest.split_at_mut(from.len());
-        let parts = from.chunks(BLOCK).zip(minus.chunks(BLOCK)).zip(out.chunks_mut(BLOCK));
+        let parts = from.chunks(BLOCK_ELEMENTS).zip(minus.chunks(BLOCK_ELEMENTS)).zip(out.chunks_mut(BLOCK_ELEMENTS));
         blocks.extend(parts.map(|((from, minus), out)| (from, minus, out, 0.0)));
         rest = after;
     }
@@ -53,7 +53,7 @@ pub(in crate::clip) fn form<T: Float>(
     Ok(blocks.iter().fold(0.0, |sum, (_, _, _, total)| sum + total))
 }
 
-/// Writes the differences of a block of up to [`BLOCK`] elements, and returns the sum of their squares.
+/// Writes the differences of a block of up to [`BLOCK_ELEMENTS`] elements, and returns the sum of their squares.
 struct Form<'a, T> {
     from: &'a [T],
     minus: &'a [T],

@@ -21,8 +21,8 @@ fn further(d: u64, n: u64) -> [u64; 2] {
     [d.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ n, (d + 7).wrapping_mul(0xd134_2543_de82_ef95) ^ n]
 }
 
-fn blocks_of(law: &FixedTime, n: u64) -> Vec<[u8; BLOCK]> {
-    let mut bytes = vec![[0; BLOCK]; law.blocks_per_sample()];
+fn blocks_of(law: &FixedTime, n: u64) -> Vec<[u8; CIPHER_BLOCK]> {
+    let mut bytes = vec![[0; CIPHER_BLOCK]; law.blocks_per_sample()];
     Keystream::new(Isa::PORTABLE, &Key::from_bytes([3; 32])).fill(9, n << 10, bytes.as_flattened_mut());
     bytes
 }
@@ -82,7 +82,7 @@ fn further_digits_break_ties() {
     let laplace = law(Law::Laplace, 3.0);
     let num = laplace.thresholds.len();
     for j in 0..num {
-        let mut blocks = vec![[0xff; BLOCK]; 2 * num];
+        let mut blocks = vec![[0xff; CIPHER_BLOCK]; 2 * num];
         let [high, low] = laplace.thresholds[j];
         blocks[j] = ((u128::from(high) << 64) | u128::from(low)).to_le_bytes();
         let below = sample_of_blocks(&laplace, &blocks, |_, _| [0, 1], false);

@@ -14,7 +14,7 @@ const GAUSSIAN_DIGITS: u32 = 127;
 const LAPLACE_DIGITS: u32 = 128;
 
 /// The precision that is tried first.
-const FIRST_PRECISION: u32 = 256;
+const FIRST_THRESHOLD_BITS: u32 = 256;
 
 /// What is decided: a law and its scale.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Decision {
 impl Decision {
     /// Returns the thresholds of the law.
     pub(super) fn thresholds(&self) -> Vec<u128> {
-        let mut precision = FIRST_PRECISION;
+        let mut precision = FIRST_THRESHOLD_BITS;
         loop {
             let found = match self.law {
                 Law::Gaussian => self.gaussian(precision),
@@ -101,7 +101,7 @@ impl Decision {
 
     /// Returns how many of `P[|X| ≤ k]` are not above the uniform number of these digits.
     pub(super) fn rank(&self, digits: u128, further: impl Fn(u64) -> [u64; 2]) -> usize {
-        let mut precision = FIRST_PRECISION;
+        let mut precision = FIRST_THRESHOLD_BITS;
         loop {
             let uniform = revealed((digits, GAUSSIAN_DIGITS), &further, precision);
             let sums = self.partial_sums(precision);
@@ -118,7 +118,7 @@ impl Decision {
 
     /// Returns digit `j` of a geometric variable: whether `U < w/(1 + w)`, that is `U + U·w < w`, for `w = e^{−2^j/b}`.
     pub(super) fn digit(&self, j: u32, digits: u128, further: impl Fn(u64) -> [u64; 2]) -> bool {
-        let mut precision = FIRST_PRECISION;
+        let mut precision = FIRST_THRESHOLD_BITS;
         loop {
             let uniform = revealed((digits, LAPLACE_DIGITS), &further, precision);
             let weight = self.decay(j, precision);
@@ -134,7 +134,7 @@ impl Decision {
     pub(super) fn beyond(&self, num_digits: u32, digits: u128, further: impl Fn(u64) -> [u64; 2]) -> u32 {
         let mut n = 0;
         loop {
-            let mut precision = FIRST_PRECISION;
+            let mut precision = FIRST_THRESHOLD_BITS;
             let exceeds = loop {
                 let uniform = revealed((digits, LAPLACE_DIGITS), &further, precision);
                 let x = u128::from(n + 1) << num_digits;

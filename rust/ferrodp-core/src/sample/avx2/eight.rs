@@ -1,7 +1,7 @@
 //! Eight doubles in two vectors, in the order in which 32-bit words unpack to 64 bits.
 //!
 //! Unpacking acts within 128 bits: out of eight words in natural order it makes the doubles of samples 0, 1, 4, 5 and
-//! those of 2, 3, 6, 7. Values and words are brought into that order once, and results back.
+//! those of 2, 3, 6, 7. Values and words are moved into that order once, and results back.
 
 use core::arch::x86_64::*;
 
@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 pub(super) type Eight = [__m256d; 2];
 
 /// The upper half of 2⁵², to which a 32-bit integer is joined as the lower.
-pub(super) const INTEGER: i32 = 0x4330_0000;
+pub(super) const INTEGER_HIGH_BITS: i32 = 0x4330_0000;
 pub(super) const TWO_52: f64 = 4_503_599_627_370_496.0;
 pub(super) const TWO_84: f64 = TWO_52 * 4_294_967_296.0;
 

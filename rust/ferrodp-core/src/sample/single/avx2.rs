@@ -5,16 +5,16 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
-use super::{BELOW_2_31, ONE, Single};
+use super::{BELOW_2_31, ONE_F32_BITS, Single};
 use crate::isa::{Isa, Kind};
 use crate::sample::tables::single::BY_OCTAVE;
-use crate::sample::types::{GROUP, Open, PADDING, paired};
+use crate::sample::types::{Open, PADDED_SAMPLES, SAMPLES_PER_GROUP, paired};
 
 /// Vectors that advance together.
-const ABREAST: usize = PADDING / GROUP;
+const SINGLE_VECTORS_ABREAST: usize = PADDED_SAMPLES / SAMPLES_PER_GROUP;
 
 /// Words below this are beyond the eight octaves.
-const LEAST: f32 = 8_388_608.0;
+const MIN_OCTAVE_WORD: f32 = 8_388_608.0;
 
 /// Returns the entries of the lanes' octaves (the low three bits of `octave`).
 #[inline]
@@ -45,27 +45,28 @@ pub(super) fn first_stage(isa: Isa, single: &Single, words: &[u8], values: &mut 
 fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
     // Lengths that the compiler does not know: see `polynomial`.
     let table = black_box(BY_OCTAVE.as_slice());
-    let (values, words) = paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
+    let (values, words) =
+        paired(values.as_chunks_mut::<PADDED_SAMPLES>().0, words.as_chunks::<{ 4 * PADDED_SAMPLES }>().0);
     for row in 0..values.len() {
-        let words = words[row].as_chunks::<{ 4 * GROUP }>().0;
-        let mut word = [_mm256_setzero_si256(); ABREAST];
-        let mut x = [_mm256_setzero_ps(); ABREAST];
-        let mut octave = [_mm256_setzero_si256(); ABREAST];
-        let mut t = [_mm256_setzero_ps(); ABREAST];
-        for i in 0..ABREAST {
+        let words = words[row].as_chunks::<{ 4 * SAMPLES_PER_GROUP }>().0;
+        let mut word = [_mm256_setzero_si256(); SINGLE_VECTORS_ABREAST];
+        let mut x = [_mm256_setzero_ps(); SINGLE_VECTORS_ABREAST];
+        let mut octave = [_mm256_setzero_si256(); SINGLE_VECTORS_ABREAST];
+        let mut t = [_mm256_setzero_ps(); SINGLE_VECTORS_ABREAST];
+        for i in 0..SINGLE_VECTORS_ABREAST {
             // SAFETY: the load stays inside the 32 bytes.
             word[i] = unsafe { _mm256_loadu_si256(words[i].as_ptr().cast()) };
             let magnitude = _mm256_and_si256(word[i], _mm256_set1_epi32(i32::MAX));
             x[i] = _mm256_min_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(BELOW_2_31));
             octave[i] = _mm256_srli_epi32::<23>(_mm256_castps_si256(x[i]));
             let mask = _mm256_set1_ps(f32::from_bits((1 << 23) - 1));
-            let fraction = _mm256_or_ps(_mm256_and_ps(x[i], mask), _mm256_set1_ps(f32::from_bits(ONE)));
+            let fraction = _mm256_or_ps(_mm256_and_ps(x[i], mask), _mm256_set1_ps(f32::from_bits(ONE_F32_BITS)));
             t[i] = _mm256_sub_ps(fraction, _mm256_set1_ps(1.5));
         }
         let z = polynomial(table, &octave, &t);
-        for (i, values) in values[row].as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+        for (i, values) in values[row].as_chunks_mut::<SAMPLES_PER_GROUP>().0.iter_mut().enumerate() {
             let limit = looked_up(&single.octave_limits, octave[i]);
-            open.groups[row * ABREAST + i] = finish(single, values, word[i], x[i], z[i], limit);
+            open.groups[row * SINGLE_VECTORS_ABREAST + i] = finish(single, values, word[i], x[i], z[i], limit);
         }
     }
 }
@@ -76,14 +77,18 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
 /// behind the other's, and neither hides the other's latency.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn polynomial(table: &[[f32; 8]], octave: &[__m256i; ABREAST], t: &[__m256; ABREAST]) -> [__m256; ABREAST] {
-    let mut sum = [_mm256_setzero_ps(); ABREAST];
+fn polynomial(
+    table: &[[f32; 8]],
+    octave: &[__m256i; SINGLE_VECTORS_ABREAST],
+    t: &[__m256; SINGLE_VECTORS_ABREAST],
+) -> [__m256; SINGLE_VECTORS_ABREAST] {
+    let mut sum = [_mm256_setzero_ps(); SINGLE_VECTORS_ABREAST];
     let Some((highest, lower)) = table.split_last() else { return sum };
-    for i in 0..ABREAST {
+    for i in 0..SINGLE_VECTORS_ABREAST {
         sum[i] = looked_up(highest, octave[i]);
     }
     for coefficients in lower.iter().rev() {
-        for i in 0..ABREAST {
+        for i in 0..SINGLE_VECTORS_ABREAST {
             sum[i] = _mm256_fmadd_ps(sum[i], t[i], looked_up(coefficients, octave[i]));
         }
     }
@@ -93,7 +98,14 @@ fn polynomial(table: &[[f32; 8]], octave: &[__m256i; ABREAST], t: &[__m256; ABRE
 /// Adds noise to a group of values, those apart that it does not decide, and returns a mask of these.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn finish(single: &Single, values: &mut [f32; GROUP], word: __m256i, x: __m256, z: __m256, limit: __m256) -> u8 {
+fn finish(
+    single: &Single,
+    values: &mut [f32; SAMPLES_PER_GROUP],
+    word: __m256i,
+    x: __m256,
+    z: __m256,
+    limit: __m256,
+) -> u8 {
     let sign_bit = _mm256_set1_ps(-0.0);
     // SAFETY: the load stays inside the eight values.
     let before = unsafe { _mm256_loadu_ps(values.as_ptr()) };
@@ -108,7 +120,7 @@ fn finish(single: &Single, values: &mut [f32; GROUP], word: __m256i, x: __m256, 
     let distance = _mm256_andnot_ps(sign_bit, _mm256_sub_ps(y, n));
     // Not-less-than, unordered: what is not a number is undecided.
     let unclear = _mm256_cmp_ps::<_CMP_NLT_UQ>(distance, limit);
-    let tail = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(LEAST));
+    let tail = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(MIN_OCTAVE_WORD));
     let undecided = _mm256_or_ps(unclear, tail);
     let sum = _mm256_fmadd_ps(_mm256_add_ps(whole, n), _mm256_set1_ps(single.width), _mm256_setzero_ps());
     let cut = _mm256_min_ps(_mm256_max_ps(sum, _mm256_set1_ps(f32::MIN)), _mm256_set1_ps(f32::MAX));

@@ -2,10 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::{ONE, Single};
+use super::{ONE_F32_BITS, Single};
 use crate::isa::{Isa, Kind};
 use crate::sample::tables::single::BY_HALF;
-use crate::sample::types::{GROUP, Open, PADDING, paired};
+use crate::sample::types::{Open, PADDED_SAMPLES, SAMPLES_PER_GROUP, paired};
 
 /// A table of 32.
 type Table = [__m512; 2];
@@ -50,7 +50,8 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
     const SMALLER: i32 = 0b0010;
     let limits = load(&single.limits);
     let (reciprocal, ratio) = (_mm512_set1_ps(single.reciprocal), _mm512_set1_ps(single.ratio));
-    let (values, words) = paired(values.as_chunks_mut::<PADDING>().0, words.as_chunks::<{ 4 * PADDING }>().0);
+    let (values, words) =
+        paired(values.as_chunks_mut::<PADDED_SAMPLES>().0, words.as_chunks::<{ 4 * PADDED_SAMPLES }>().0);
     for row in 0..values.len() {
         // SAFETY: the loads stay inside the 64 bytes and the sixteen values.
         let (word, before) =
@@ -61,7 +62,7 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
         let bits = _mm512_castps_si512(x);
         let segment = _mm512_srli_epi32::<22>(bits);
         // (bits & mask) | one
-        let (mask, one) = (_mm512_set1_epi32((1 << 22) - 1), _mm512_set1_epi32(ONE.cast_signed()));
+        let (mask, one) = (_mm512_set1_epi32((1 << 22) - 1), _mm512_set1_epi32(ONE_F32_BITS.cast_signed()));
         let fraction = _mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xEA>(bits, mask, one));
         let t = _mm512_sub_ps(fraction, _mm512_set1_ps(1.25));
         let mut z = looked_up(load(&BY_HALF[BY_HALF.len() - 1]), segment);
@@ -84,7 +85,8 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
         let cut = _mm512_range_ps::<SMALLER>(sum, _mm512_set1_ps(f32::MAX));
         // SAFETY: the store stays inside the sixteen values.
         unsafe { _mm512_storeu_ps(values[row].as_mut_ptr(), _mm512_mask_blend_ps(decided, before, cut)) };
-        let groups = &mut open.groups[row * (PADDING / GROUP)..][..PADDING / GROUP];
+        let groups =
+            &mut open.groups[row * (PADDED_SAMPLES / SAMPLES_PER_GROUP)..][..PADDED_SAMPLES / SAMPLES_PER_GROUP];
         groups.copy_from_slice(&(!decided).to_le_bytes());
     }
 }

@@ -4,21 +4,21 @@
 
 use core::arch::aarch64::*;
 
-use super::{BELOW_2_31, ONE, Single};
+use super::{BELOW_2_31, ONE_F32_BITS, Single};
 use crate::isa::{Isa, Kind};
 use crate::sample::tables::single::BY_OCTAVE;
-use crate::sample::types::{GROUP, Open, paired};
+use crate::sample::types::{Open, SAMPLES_PER_GROUP, paired};
 
 /// Vectors that advance together and share the loads of a table.
-const ABREAST: usize = 2;
+const NEON_VECTORS_ABREAST: usize = 2;
 
 /// Words below this are beyond the eight octaves.
-const LEAST: f32 = 8_388_608.0;
+const MIN_OCTAVE_WORD: f32 = 8_388_608.0;
 
 /// A lane's bit in the mask of a group.
-const BITS: [[u32; 4]; ABREAST] = [[1, 2, 4, 8], [16, 32, 64, 128]];
+const MASK_BITS: [[u32; 4]; NEON_VECTORS_ABREAST] = [[1, 2, 4, 8], [16, 32, 64, 128]];
 
-type Floats = [float32x4_t; ABREAST];
+type Floats = [float32x4_t; NEON_VECTORS_ABREAST];
 
 /// Loads eight numbers.
 #[inline]
@@ -48,14 +48,15 @@ pub(super) fn first_stage(isa: Isa, single: &Single, words: &[u8], values: &mut 
 #[target_feature(enable = "neon")]
 fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
     let limits = load(&single.octave_limits);
-    let (values, words) = paired(values.as_chunks_mut::<GROUP>().0, words.as_chunks::<{ 4 * GROUP }>().0);
+    let (values, words) =
+        paired(values.as_chunks_mut::<SAMPLES_PER_GROUP>().0, words.as_chunks::<{ 4 * SAMPLES_PER_GROUP }>().0);
     for row in 0..values.len() {
         let words = words[row].as_chunks::<16>().0;
-        let mut word = [vdupq_n_u32(0); ABREAST];
-        let mut x = [vdupq_n_f32(0.0); ABREAST];
-        let mut t = [vdupq_n_f32(0.0); ABREAST];
-        let mut bytes = [vdupq_n_u8(0); ABREAST];
-        for i in 0..ABREAST {
+        let mut word = [vdupq_n_u32(0); NEON_VECTORS_ABREAST];
+        let mut x = [vdupq_n_f32(0.0); NEON_VECTORS_ABREAST];
+        let mut t = [vdupq_n_f32(0.0); NEON_VECTORS_ABREAST];
+        let mut bytes = [vdupq_n_u8(0); NEON_VECTORS_ABREAST];
+        for i in 0..NEON_VECTORS_ABREAST {
             // SAFETY: the load stays inside the 16 bytes.
             word[i] = unsafe { vld1q_u32(words[i].as_ptr().cast()) };
             let magnitude = vandq_u32(word[i], vdupq_n_u32(u32::MAX >> 1));
@@ -64,7 +65,7 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
             let octave = vandq_u32(vshrq_n_u32::<23>(bits), vdupq_n_u32(7));
             // The four bytes of entry k are 4k to 4k + 3.
             bytes[i] = vreinterpretq_u8_u32(vmlaq_u32(vdupq_n_u32(0x0302_0100), octave, vdupq_n_u32(0x0404_0404)));
-            let fraction = vbslq_u32(vdupq_n_u32((1 << 23) - 1), bits, vdupq_n_u32(ONE));
+            let fraction = vbslq_u32(vdupq_n_u32((1 << 23) - 1), bits, vdupq_n_u32(ONE_F32_BITS));
             t[i] = vsubq_f32(vreinterpretq_f32_u32(fraction), vdupq_n_f32(1.5));
         }
         let z = polynomial(&bytes, &t);
@@ -72,7 +73,7 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
         for (i, values) in values[row].as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let undecided = finish(single, values, word[i], x[i], z[i], looked_up(limits, bytes[i]));
             // SAFETY: the load stays inside the four numbers.
-            mask = vorrq_u32(mask, vandq_u32(undecided, unsafe { vld1q_u32(BITS[i].as_ptr()) }));
+            mask = vorrq_u32(mask, vandq_u32(undecided, unsafe { vld1q_u32(MASK_BITS[i].as_ptr()) }));
         }
         open.groups[row] = vaddvq_u32(mask) as u8;
     }
@@ -81,15 +82,15 @@ fn rows(single: &Single, words: &[u8], values: &mut [f32], open: &mut Open) {
 /// Evaluates, lane by lane, the polynomial of that lane's octave, whose entries lie at these bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-fn polynomial(bytes: &[uint8x16_t; ABREAST], t: &Floats) -> Floats {
-    let mut sum = [vdupq_n_f32(0.0); ABREAST];
+fn polynomial(bytes: &[uint8x16_t; NEON_VECTORS_ABREAST], t: &Floats) -> Floats {
+    let mut sum = [vdupq_n_f32(0.0); NEON_VECTORS_ABREAST];
     let highest = load(&BY_OCTAVE[BY_OCTAVE.len() - 1]);
-    for i in 0..ABREAST {
+    for i in 0..NEON_VECTORS_ABREAST {
         sum[i] = looked_up(highest, bytes[i]);
     }
     for coefficients in BY_OCTAVE[..BY_OCTAVE.len() - 1].iter().rev() {
         let coefficients = load(coefficients);
-        for i in 0..ABREAST {
+        for i in 0..NEON_VECTORS_ABREAST {
             sum[i] = vfmaq_f32(looked_up(coefficients, bytes[i]), sum[i], t[i]);
         }
     }
@@ -120,7 +121,7 @@ fn finish(
     let n = vrndnq_f32(y);
     // What is not a number is not below the limit.
     let near = vcltq_f32(vabdq_f32(y, n), limit);
-    let undecided = vornq_u32(vcltq_f32(x, vdupq_n_f32(LEAST)), near);
+    let undecided = vornq_u32(vcltq_f32(x, vdupq_n_f32(MIN_OCTAVE_WORD)), near);
     let sum = vfmaq_f32(vdupq_n_f32(0.0), vaddq_f32(whole, n), vdupq_n_f32(single.width));
     let cut = vminq_f32(vmaxq_f32(sum, vdupq_n_f32(f32::MIN)), vdupq_n_f32(f32::MAX));
     // SAFETY: the store stays inside the four values.

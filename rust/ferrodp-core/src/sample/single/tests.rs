@@ -5,8 +5,8 @@ use super::*;
 use crate::isa::Isa;
 use crate::params::Granularity;
 use crate::sample::decide::settle_word;
-use crate::sample::tables::quantile::PROBIT;
-use crate::sample::types::PADDING;
+use crate::sample::tables::quantile::PROBIT_BY_HALF_OCTAVE;
+use crate::sample::types::PADDED_SAMPLES;
 
 /// Returns `Φ̄⁻¹` in the middle of what a word leaves open, by the table of the later stages.
 fn quantile(magnitude: u32) -> f64 {
@@ -14,7 +14,7 @@ fn quantile(magnitude: u32) -> f64 {
     let octave = 30 + 1023 - (x.to_bits() >> 52) as usize;
     let half = (x.to_bits() >> 51) as usize & 1;
     let t = f64::from_bits((x.to_bits() & ((1 << 51) - 1)) | 1023 << 52) - 1.25;
-    PROBIT[2 * octave + half].iter().rev().fold(0.0, |sum, c| sum * t + c)
+    PROBIT_BY_HALF_OCTAVE[2 * octave + half].iter().rev().fold(0.0, |sum, c| sum * t + c)
 }
 
 /// Magnitudes at the ends of all segments and inside them.
@@ -51,9 +51,9 @@ fn noise(ratio: f64) -> Noise {
 fn decided(isa: Isa, noise: &Noise, samples: &[(u32, f32)]) -> Vec<Option<f32>> {
     let single = Single::new(noise, 1.0).expect("coarse");
     let mut found = Vec::new();
-    for samples in samples.chunks(PADDING) {
-        let mut words = [0_u8; 4 * PADDING];
-        let mut values = [0.0_f32; PADDING];
+    for samples in samples.chunks(PADDED_SAMPLES) {
+        let mut words = [0_u8; 4 * PADDED_SAMPLES];
+        let mut values = [0.0_f32; PADDED_SAMPLES];
         for (i, (word, value)) in samples.iter().enumerate() {
             words[4 * i..][..4].copy_from_slice(&word.to_le_bytes());
             values[i] = *value;

@@ -161,11 +161,11 @@ def quantile_file() -> str:
             '#![allow(clippy::excessive_precision, clippy::unreadable_literal, reason = "generated")]',
             "#![cfg_attr(rustfmt, rustfmt_skip)]",
             "",
-            rows("PROBIT", "`z = Φ̄⁻¹(p)` by half octave: row `2k + h`, ascending powers of `t`.", all_octaves),
+            rows("PROBIT_BY_HALF_OCTAVE", "`z = Φ̄⁻¹(p)` by half octave: row `2k + h`, ascending powers of `t`.", all_octaves),
             "",
             rows(
                 "PROBIT_BY_POWER",
-                "The first 8 octaves of [`PROBIT`], transposed and in the order of the kernels' index.",
+                "The first 8 octaves of [`PROBIT_BY_HALF_OCTAVE`], transposed and in the order of the kernels' index.",
                 permuted(DEGREE),
             ),
             "",
@@ -325,7 +325,7 @@ def mills_file() -> str:
         "}",
         "",
         "/// The nodes, `t_k = k/16`.",
-        f"pub(crate) static NODES: [Node; {MILLS_NODES}] = [",
+        f"pub(crate) static MILLS_NODES: [Node; {MILLS_NODES}] = [",
     ]
     for k in range(MILLS_NODES):
         t = mp.mpf(k) / 16

@@ -14,7 +14,7 @@ pub(crate) struct Node {
 }
 
 /// The nodes, `t_k = k/16`.
-pub(crate) static NODES: [Node; 149] = [
+pub(crate) static MILLS_NODES: [Node; 149] = [
     Node { mills: 0x50364c7fd89c16595f2907eb9c8b3b8b, inverse_density: 0xa06c98ffb1382cb2be520fd739167717, exponent: 1 },
     Node { mills: 0x4c5d1c14eabed5e062d227a4e9859e51, inverse_density: 0xa0bce35d1c34420745335423211aaf12, exponent: 1 },
     Node { mills: 0x48cca6b8843fce14e2bf2c6c188c5e85, inverse_density: 0xa1aeb3e133d93afa21389c1ac81b7c21, exponent: 1 },

@@ -157,7 +157,7 @@ def parse(name: str, text: str) -> list[list[float]]:
 def check_quantiles() -> None:
     """Check quantile.rs and the bounds of the first two stages."""
     text = (HERE / "quantile.rs").read_text()
-    full, by_power = parse("PROBIT", text), parse("PROBIT_BY_POWER", text)
+    full, by_power = parse("PROBIT_BY_HALF_OCTAVE", text), parse("PROBIT_BY_POWER", text)
     fast, inverse = parse("PROBIT_FAST_BY_POWER", text), parse("INVERSE_DENSITY", text)[0]
     first = second = short = 0.0
     for octave in range(len(full) // 2):

@@ -1,6 +1,6 @@
 //! Each term of the error budget, left out: then a bound is wrong that holds with it.
 
-use super::{Allocation, CUT, Law};
+use super::{Allocation, CUT_MASS, Law};
 use crate::functions::{UNIT, exp};
 use crate::memory::gathered;
 use crate::pld::pairs::{FiniteLosses, Gaussian, Reversed};
@@ -32,7 +32,7 @@ fn wrong_without(cuts: &[f64], direction: Direction, without: impl Fn(&mut Law))
     let mut wrong = 0;
     for setting in SETTINGS {
         let epsilon = setting.2;
-        let truth = delta(&law(CUT, setting, 0.01, Rounding::Down), epsilon, direction).lower;
+        let truth = delta(&law(CUT_MASS, setting, 0.01, Rounding::Down), epsilon, direction).lower;
         for &cut in cuts {
             let mut found = law(cut, setting, 0.01, Rounding::Up);
             assert!(delta(&found, epsilon, direction).upper >= truth, "{setting:?} {cut}");
@@ -61,7 +61,7 @@ fn what_is_cut_off_below_is_dropped_from_lower_laws_only() {
     // Lower laws lose it, which is the safe side of them: δ falls, and never below 0.
     for setting in SETTINGS {
         for direction in [Direction::Remove, Direction::Add] {
-            let truth = delta(&law(CUT, setting, 0.01, Rounding::Up), setting.2, direction).upper;
+            let truth = delta(&law(CUT_MASS, setting, 0.01, Rounding::Up), setting.2, direction).upper;
             for cut in [1e-4, 1e-3, 1e-2] {
                 let found = delta(&law(cut, setting, 0.01, Rounding::Down), setting.2, direction).lower;
                 assert!((0.0..=truth).contains(&found), "{setting:?} {cut}");
@@ -135,7 +135,7 @@ fn rounding_in_the_bounds() {
     // Masses and values as far off as their errors allow: bounds hold for what they should have been, if errors are counted.
     for (setting, side) in SETTINGS.iter().flat_map(|&setting| [(setting, Rounding::Up), (setting, Rounding::Down)]) {
         for direction in [Direction::Remove, Direction::Add] {
-            let honest = law(CUT, setting, 0.01, side);
+            let honest = law(CUT_MASS, setting, 0.01, side);
             let bound = |law: Law, losses: Vec<f64>| {
                 let p = losses.iter().zip(&law.masses).map(|(loss, mass)| mass * exp(*loss)).collect();
                 let found = delta(&Allocation { grid: honest.grid, law, losses, p }, setting.2, direction);
