@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ferrodp as fd
-from ferrodp import _arrays, _native
-from ferrodp._arrays import as_float_array, out_target, writable_target
+from ferrodp import _native
+from ferrodp._base import _arrays
+from ferrodp._base._arrays import as_float_array, out_target, writable_target
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 
 LENGTHS = [0, 1, 2, 3, 7, 8, 15, 16, 17, 4095, 4096, 4097]

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp import _fork, _native
+from ferrodp import _native
+from ferrodp._base import _fork
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig
 from support.forked import MAKERS, answer
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp import _html, accounting, plan
+from ferrodp import accounting, plan
+from ferrodp._base import _html
 
 EVENT = fd.events.GaussianEvent(noise_multiplier=10.0)
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrodp import _validate, errors
+from ferrodp import errors
+from ferrodp._base import _validate
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 
 TINY = math.ulp(0.0)

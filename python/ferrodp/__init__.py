@@ -43,7 +43,6 @@ Exceptions are in the module `errors`; the version is `__version__`.
 from typing import TYPE_CHECKING
 
 from ferrodp import (
-    _public,
     accounting,
     audit,
     clipping,
@@ -63,6 +62,7 @@ from ferrodp import (
     tickets,
     training,
 )
+from ferrodp._base import _public
 from ferrodp._native import __version__
 from ferrodp.budget import PrivacyLedger
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows

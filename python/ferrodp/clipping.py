@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _trees, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _arrays, _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray
 from ferrodp.sums import ClippedSum, GridSum
 from ferrodp.sums.layout import Layout

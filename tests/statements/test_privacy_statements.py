@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import ferrodp as fd
-from ferrodp import _html, plan
+from ferrodp import plan
+from ferrodp._base import _html
 from ferrodp.accounting import PldAccountant
 from ferrodp.accounting.reports import membership_advantage
 from ferrodp.cli import main

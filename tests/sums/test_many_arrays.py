@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ferrodp as fd
-from ferrodp import _arrays
+from ferrodp._base import _arrays
 from ferrodp.errors import InvalidArray
 from support import row_cases
 from support.row_cases import CLIP_NORM, LAYOUTS, VALUES

@@ -32,7 +32,7 @@ from decimal import (
 from fractions import Fraction
 from typing import NamedTuple
 
-from ferrodp import _html, _validate
+from ferrodp._base import _html, _validate
 
 ZERO = Decimal(0)
 ONE = Decimal(1)

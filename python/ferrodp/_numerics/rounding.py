@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 
 _ROOT_BITS = 64  # more than a float has, so that rounding twice toward zero is rounding once
 _SMALLEST_RATIO = Decimal("1e-400")

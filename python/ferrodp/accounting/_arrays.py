@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._validate import Real, Rounding
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real, Rounding
 from ferrodp.errors import InvalidParameter, InvalidType
 
 Reals: TypeAlias = "Real | npt.ArrayLike"

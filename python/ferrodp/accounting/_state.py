@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from ferrodp import _html
+from ferrodp._base import _html
 from ferrodp.errors import InvalidParameter, InvalidType
 
 _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order α", "log_delta": "ln δ"}

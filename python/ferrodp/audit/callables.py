@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.audit import _test
 from ferrodp.audit._events.outputs import Outputs, Raised, outputs_of
 from ferrodp.audit.power import confidence_of

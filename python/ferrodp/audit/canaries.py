@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.curves import gaussian_epsilon_bounds, gaussian_noise_multiplier
 from ferrodp.audit import _guesses
 from ferrodp.audit.power import confidence_of

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import PldAccountant
 from ferrodp.audit.report import plain
 from ferrodp.errors import InvalidParameter

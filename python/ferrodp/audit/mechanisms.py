@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.audit import _test
 from ferrodp.audit._events.outputs import Outputs
 from ferrodp.audit._events.regions import Region

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ferrodp._pictures import axes_of, finish, line_of, power
+from ferrodp._base._pictures import axes_of, finish, line_of, power
 from ferrodp.accounting.reports import trade_off_curve
 from ferrodp.audit.canaries import CanaryReport
 from ferrodp.audit.report import AuditReport

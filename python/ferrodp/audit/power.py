@@ -6,8 +6,8 @@ import functools
 import math
 from statistics import NormalDist
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.audit import _binomial
 from ferrodp.audit._joint import JOINT, Pair, Rates, alone_of, reach_for, rejects, tails_of
 

@@ -13,7 +13,7 @@ which says in a `SpendingReport` what its releases cost.
 
 import sys
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.budget.blocks import Spending, SpendingReport
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.ledger import PrivacyLedger

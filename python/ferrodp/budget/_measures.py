@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.rounding import sqrt_up
 from ferrodp.accounting.curves.gaussian import gaussian_epsilon
 from ferrodp.accounting.curves.zcdp import zcdp_epsilon

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 
 MAX_SCOPE = 200

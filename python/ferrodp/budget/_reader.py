@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ferrodp import _html, _validate
+from ferrodp._base import _html, _validate
 from ferrodp.budget import _measures, _names, _readings, report
 from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._charging.access import Access

@@ -25,7 +25,7 @@ import functools
 import math
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import arithmetic, float_up
 from ferrodp.accounting.filters.odometers import gamma_for, mixture_reading
 from ferrodp.budget._measures import UNITS, Amounts, Terms

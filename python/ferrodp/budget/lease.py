@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn, Self
 
-from ferrodp import _fork
+from ferrodp._base import _fork
 from ferrodp.errors import TicketError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random.noise import refuse_copy

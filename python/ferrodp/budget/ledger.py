@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Literal, NoReturn, Self
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.budget import _measures, _names, _points
 from ferrodp.budget._charging import freezes as _freezes

@@ -14,7 +14,7 @@ import re
 import secrets
 from typing import Any, NamedTuple, Self
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import LedgerDamaged, LedgerError, LedgerNotFound
 
 FORMAT = 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _html, _validate
+from ferrodp._base import _html, _validate
 from ferrodp.budget import records
 from ferrodp.budget.stores.base import Transaction
 from ferrodp.budget.stores.rows import FIELDS, ScopeRow, TicketRow, ticket_row

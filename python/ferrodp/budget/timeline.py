@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ferrodp import _validate
-from ferrodp._pictures import LIMIT, axes_of, finish, line_of, plain_dates, power
+from ferrodp._base import _validate
+from ferrodp._base._pictures import LIMIT, axes_of, finish, line_of, plain_dates, power
 from ferrodp.budget import _names, records
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.ledger import PrivacyLedger

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.budget import _names, _points, records
 from ferrodp.budget.log import checkpoints, exports, history, old_format
 from ferrodp.budget.log.replay import Replay

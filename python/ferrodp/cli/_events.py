@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.cli._command import Args, null_distance_option, option
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import ferrodp
-from ferrodp._pictures import pyplot_of
+from ferrodp._base._pictures import pyplot_of
 from ferrodp.audit import (
     AuditReport,
     CanaryReport,

@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting import calibration
 from ferrodp.accounting.calibration import CalibratedCount, CalibratedValue
 from ferrodp.cli import _privacy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting.accountants.registry import accountant_maker
 from ferrodp.cli import _events, _privacy
 from ferrodp.cli._command import Args, command, option

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import sqrt_up
-from ferrodp._validate import Real
 from ferrodp.correlated import optimizers, prefix_errors, sensitivity
 from ferrodp.correlated.optimizers import Objective
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import product_up
-from ferrodp._validate import Real
 from ferrodp.correlated.strategies import BandedMatrix, BufferedToeplitz, Strategy
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.distributed import tree
 from ferrodp.sums import ClippedSum
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _trees, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.sums import ClippedSum
 from ferrodp.sums.layout import from_template

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import first
 from ferrodp._numerics.rounding import narrow
 from ferrodp.accounting import (

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable
 
-from ferrodp import _fork
+from ferrodp._base import _fork
 from ferrodp.errors import BudgetExceeded, TicketError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import Ticket

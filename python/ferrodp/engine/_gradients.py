@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _trees, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp.clipping import Order, clip_rows
 from ferrodp.engine import _sums
 from ferrodp.engine.records import DPConfig, config_of

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.engine.records import DPConfig, NoiseMechanism
 from ferrodp.engine.sampling import Sampling
 from ferrodp.errors import InvalidParameter

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
-from ferrodp._casting import Casting, casting
+from ferrodp._base import _arrays
+from ferrodp._base._casting import Casting, casting
 from ferrodp._numerics.rounding import product_up
 from ferrodp.clipping import clip_rows
 from ferrodp.engine._step import Step

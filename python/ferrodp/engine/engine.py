@@ -11,10 +11,10 @@ from typing import Any, NoReturn, TypeAlias, TypedDict, TypeVar, Unpack, overloa
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._trees import Shape
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import product_up
-from ferrodp._trees import Shape
-from ferrodp._validate import Real
 from ferrodp.audit import AuditReport, audit_callable
 from ferrodp.clipping import Order, clip_by_global_norm
 from ferrodp.engine import _accounts, _gradients, _sums

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ferrodp import _trees, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import GdpAccountant, Guarantee
 from ferrodp.clipping import clip_by_global_norm
 from ferrodp.errors import InvalidParameter, InvalidType

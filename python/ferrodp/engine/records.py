@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events.base import settle
 

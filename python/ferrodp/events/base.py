@@ -17,7 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 
 FORMAT_VERSION = 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.rounding import sqrt_down
 from ferrodp.events import sampling
 from ferrodp.events.base import PrivacyEvent, check_event

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import ClassVar
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import sqrt_up
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import base
 from ferrodp.events.base import PrivacyEvent, event_class

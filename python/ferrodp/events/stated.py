@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import ClassVar
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.events import base
 from ferrodp.events.base import PrivacyEvent, event_class
 

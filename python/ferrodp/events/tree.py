@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 
 MAX_COMPARED_PAIRS = 2_000_000
 """Pairs of partial solutions that are compared before the answer is the upper bound of `_level_bound`."""

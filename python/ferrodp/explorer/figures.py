@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter
 
 SCHEMA = 1

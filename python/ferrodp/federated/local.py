@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._casting import casting
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._casting import casting
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation

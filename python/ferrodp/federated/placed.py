@@ -9,9 +9,9 @@ from typing import Any, Literal, Self
 
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._casting import casting
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._casting import casting
+from ferrodp._base._validate import Real
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NonPrivateEvent, PrivacyEvent
 from ferrodp.federated.placements import Placement

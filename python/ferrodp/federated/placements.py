@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ferrodp import _trees, _validate
+from ferrodp._base import _trees, _validate
 from ferrodp.errors import InvalidArray
 from ferrodp.events import NeighboringRelation
 from ferrodp.federated.local import LocalNoise

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import PrivacyEvent

@@ -8,9 +8,9 @@ from typing import Any, Literal, Self
 
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._casting import Casting, casting
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._casting import Casting, casting
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.federated.records import Records

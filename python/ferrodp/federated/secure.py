@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _trees, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import sqrt_up
-from ferrodp._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import DistributedDiscreteGaussianEvent, NeighboringRelation, PrivacyEvent

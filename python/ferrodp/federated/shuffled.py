@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, ShuffledEvent

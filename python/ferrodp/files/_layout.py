@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ferrodp._validate import MAX_DIMENSIONS
+from ferrodp._base._validate import MAX_DIMENSIONS
 from ferrodp.errors import FerroError
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

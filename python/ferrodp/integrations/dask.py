@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ferrodp import _public
-from ferrodp._public import suggesting
-from ferrodp._validate import Real
+from ferrodp._base import _public
+from ferrodp._base._public import suggesting
+from ferrodp._base._validate import Real
 from ferrodp.distributed import tree
 from ferrodp.errors import InvalidType, MissingPackage
 from ferrodp.sums import ClippedSum

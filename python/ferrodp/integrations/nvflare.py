@@ -21,8 +21,8 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _casting, _public, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _casting, _public, _validate
+from ferrodp._base._validate import Real
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation

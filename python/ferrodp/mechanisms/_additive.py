@@ -20,7 +20,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypedDict, TypeVar, Unpack,
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _public, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _public, _validate
 from ferrodp._observer import OBSERVER, Norm, drawn_in_place
 from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
 from ferrodp.events import PrivacyEvent

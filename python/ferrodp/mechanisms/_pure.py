@@ -16,7 +16,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import ONE, ZERO, Arithmetic, Interval, exact, float_up, point, tight
 
 _DIGITS = (40, 110)

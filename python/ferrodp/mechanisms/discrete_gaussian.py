@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import sqrt_up
-from ferrodp._validate import Real
 from ferrodp.accounting.curves.discrete_gaussian import (
     discrete_gaussian_delta,
     discrete_gaussian_epsilon,

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.curves.discrete_laplace import discrete_laplace_delta, discrete_laplace_epsilon
 from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
 from ferrodp.events import DiscreteLaplaceEvent

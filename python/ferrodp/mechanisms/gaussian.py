@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import product_up
-from ferrodp._validate import Real
 from ferrodp.accounting.curves.gaussian import (
     CalibrationMethod,
     gaussian_delta,

@@ -24,10 +24,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp._observer import drawn_in_place
-from ferrodp._validate import Real
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.events.base import settle

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import ratio_down
-from ferrodp._validate import Real
 from ferrodp.accounting.curves import laplace as curve
 from ferrodp.events import LaplaceEvent
 from ferrodp.events.base import settle

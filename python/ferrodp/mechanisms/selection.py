@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp._observer import OBSERVER
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidType
 from ferrodp.events import EpsilonDeltaEvent, ExponentialMechanismEvent
 from ferrodp.events.base import settle

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from ferrodp import _arrays, _native, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp._observer import OBSERVER
-from ferrodp._validate import Real
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent
 from ferrodp.events.base import settle

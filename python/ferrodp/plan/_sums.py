@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._trees import Branch
+from ferrodp._base import _validate
+from ferrodp._base._trees import Branch
 from ferrodp.errors import InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping

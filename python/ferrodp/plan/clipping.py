@@ -14,9 +14,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import sqrt_up
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import AdaptiveClipEvent, GaussianEvent, PrivacyEvent
 from ferrodp.events.base import settle

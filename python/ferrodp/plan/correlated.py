@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp._numerics.rounding import product_up
 from ferrodp.correlated import BandedMatrix, BandedToeplitz, BufferedToeplitz, SquareRoot, Strategy, Tree
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType

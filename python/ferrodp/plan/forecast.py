@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ferrodp import _html
-from ferrodp._pictures import axes_of, finish, line_of, power
+from ferrodp._base import _html
+from ferrodp._base._pictures import axes_of, finish, line_of, power
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ import itertools
 import math
 from typing import ClassVar, Self
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events.base import settle
 from ferrodp.plan._record import Part, part_class

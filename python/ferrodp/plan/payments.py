@@ -13,8 +13,8 @@ import itertools
 import threading
 from collections.abc import Sequence
 
-from ferrodp import _fork, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _fork, _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import PldAccountant
 from ferrodp.errors import (
     BudgetExceeded,

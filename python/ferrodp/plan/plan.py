@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _html, _validate
+from ferrodp._base import _html, _validate
+from ferrodp._base._trees import Shape
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._trees import Shape
-from ferrodp._validate import Real
 from ferrodp.accounting import PldAccountant, PrivacyAccountant, calibrate_parameter
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.errors import CalibrationError, InvalidParameter, InvalidType

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Sel
 
 import numpy as np
 
-from ferrodp import _trees, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker
 from ferrodp.audit import CanaryReport, audit_canaries
 from ferrodp.audit.canaries import LEAST_CANARIES, CanaryMethod

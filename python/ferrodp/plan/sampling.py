@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import (
     FixedSizeSampledEvent,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan._sums import StepSum

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 
 Scale: TypeAlias = float | Fraction

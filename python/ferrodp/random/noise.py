@@ -9,8 +9,9 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypedDict, TypeVar, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _public, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _arrays, _public, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidType
 from ferrodp.random import laws
 from ferrodp.random.laws import LEAST_USUAL, MOST_USUAL, Key, Scale

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.random.noise import NoiseSource, source_or_default
 
 __all__ = ["fixed_size_sample", "poisson_sample", "random_allocation"]

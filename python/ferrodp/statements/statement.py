@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ferrodp import _html
-from ferrodp._pictures import power
+from ferrodp._base import _html
+from ferrodp._base._pictures import power
 
 __all__ = ["Statement"]
 

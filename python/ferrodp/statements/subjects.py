@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._native import __version__
-from ferrodp._validate import Real
 from ferrodp.accounting import PldAccountant
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.accountants.registry import accountant_maker

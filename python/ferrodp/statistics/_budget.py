@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import (
     ComposedEvent,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
+from ferrodp._base import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _foreign
 from ferrodp.statistics._foreign import KINDS, Labels, Numbers, number

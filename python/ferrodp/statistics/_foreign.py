@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
+from ferrodp._base import _arrays
 from ferrodp.errors import InvalidArrayType
 
 KINDS = "biuf"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp._pictures import COLORS, pyplot_of
+from ferrodp._base._pictures import COLORS, pyplot_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

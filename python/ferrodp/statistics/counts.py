@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _html, _validate
-from ferrodp._pictures import power
+from ferrodp._base import _html, _validate
+from ferrodp._base._pictures import power
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.statistics._noise import Law, Transformed

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
-from ferrodp._validate import Real
+from ferrodp._base import _arrays
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.random import NoiseSource

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ferrodp import _arrays, _validate
-from ferrodp._pictures import power
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._pictures import power
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource

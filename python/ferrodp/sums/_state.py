@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _native, _trees, _validate
-from ferrodp._trees import Node
+from ferrodp import _native
+from ferrodp._base import _trees, _validate
+from ferrodp._base._trees import Node
 from ferrodp.errors import InvalidParameter, InvalidType
 
 MAGIC = b"ferrodp-sum\x00"

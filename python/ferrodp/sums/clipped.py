@@ -10,10 +10,11 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _trees, _validate
+from ferrodp import _native
+from ferrodp._base import _arrays, _trees, _validate
+from ferrodp._base._trees import Shape
+from ferrodp._base._validate import Real
 from ferrodp._observer import OBSERVER
-from ferrodp._trees import Shape
-from ferrodp._validate import Real
 from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.random import NoiseSource

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _native, _trees, _validate
-from ferrodp._trees import Branch, Node, Path, Shape
+from ferrodp import _native
+from ferrodp._base import _arrays, _trees, _validate
+from ferrodp._base._trees import Branch, Node, Path, Shape
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidType
 from ferrodp.events.base import settle
 from ferrodp.random.laws import float_dtype

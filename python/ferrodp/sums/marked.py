@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native
-from ferrodp._trees import Branch
+from ferrodp._base._trees import Branch
 from ferrodp.sums.clipped import ClippedSum, GridSum
 from ferrodp.sums.layout import Layout
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
+from ferrodp._base import _arrays
 from ferrodp.errors import InvalidArray
 
 __all__ = ["UnitRows"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ferrodp._validate import Real
+from ferrodp._base._validate import Real
 from ferrodp.events import PrivacyEvent
 from ferrodp.tickets.ticket import Ticket
 

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn, Protocol, Self
 
-from ferrodp import _fork, _native
+from ferrodp import _native
+from ferrodp._base import _fork
 from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets.payment import covers, releases

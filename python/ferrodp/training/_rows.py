@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
+from ferrodp._base import _arrays
 from ferrodp.errors import InvalidArray
 from ferrodp.sums.outer import row_norms
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import accountant_maker
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import NeighboringRelation

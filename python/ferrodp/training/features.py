@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidArray, InvalidType
 from ferrodp.training._rows import Floats, numbers, unit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ferrodp._validate import Real
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.errors import InvalidType
 from ferrodp.plan import PlanRun, PlanStep

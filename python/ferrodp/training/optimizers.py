@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _trees, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _trees, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
 
 __all__ = ["SGD", "Adam", "Momentum", "Optimizer"]

@@ -1,4 +1,4 @@
-//! Which process of a family of forks this is; see `ferrodp._fork`.
+//! Which process of a family of forks this is; see `ferrodp._base._fork`.
 
 use ferrodp_core::machine::fork;
 use pyo3::prelude::*;

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from ferrodp import _validate, events
+from ferrodp import events
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import arithmetic, point
 from ferrodp._numerics.rounding import fraction_up
 from ferrodp.accounting._distributed import discrete_sums, skellam

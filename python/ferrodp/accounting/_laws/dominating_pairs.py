@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting._distributed import discrete_sums, skellam
 from ferrodp.accounting._laws import shuffled
 from ferrodp.accounting._laws.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._native import Shuffle
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting._arrays import Array

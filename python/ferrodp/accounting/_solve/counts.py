@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import first
 from ferrodp._numerics.rounding import narrow
 

@@ -15,7 +15,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import Bounds, Interval
 from ferrodp._numerics.rounding import sqrt_down, sqrt_up
 from ferrodp.accounting._laws.dominating_pairs import EventPairs, lower_parts, pairs_of

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, point
 from ferrodp.accounting._laws import gaussian_curve
 from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, lower_parts

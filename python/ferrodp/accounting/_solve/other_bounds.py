@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting._laws import costs
 from ferrodp.accounting._laws.costs import Cost, CostOf
 from ferrodp.accounting._solve import zcdp_curve

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting._laws.dominating_pairs import EventPairs
 from ferrodp.accounting._solve import methods
 from ferrodp.accounting._solve.answers import CertifiedAnswer, is_narrow

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._laws import costs as _costs
 from ferrodp.accounting._types import Unsupported

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting._laws import costs as _costs
 
 Curve = Callable[[float], float]

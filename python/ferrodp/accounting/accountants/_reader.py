@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _html, _validate
+from ferrodp._base import _html, _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting.accountants._releases import Parts

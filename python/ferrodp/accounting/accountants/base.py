@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, list_of, relation_of

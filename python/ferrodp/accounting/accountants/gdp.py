@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import ZERO, Bounds, arithmetic, exact, first, point
-from ferrodp._validate import Real
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._laws import costs
 from ferrodp.accounting._laws import gaussian_curve as curve

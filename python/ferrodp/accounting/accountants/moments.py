@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting.accountants.rdp import RdpAccountant
 from ferrodp.events import NeighboringRelation
 

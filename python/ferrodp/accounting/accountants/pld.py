@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar, Self
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting._solve import questions, solver
 from ferrodp.accounting._solve.answers import CertifiedAnswer
 from ferrodp.accounting._solve.curve_points import Array, solve_many

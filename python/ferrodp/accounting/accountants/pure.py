@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import Bounds
 from ferrodp.accounting._laws import costs
 from ferrodp.accounting._laws.costs import Cost

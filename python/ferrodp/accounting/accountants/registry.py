@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.accountants.gdp import GdpAccountant
 from ferrodp.accounting.accountants.moments import MomentsAccountant

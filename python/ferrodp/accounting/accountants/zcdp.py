@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._laws import costs, gaussian_curve

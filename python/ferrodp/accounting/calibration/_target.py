@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.accounting.accountants.registry import AccountantChoice, accountant_maker

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ferrodp import _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting._solve.counts import largest_count
 from ferrodp.accounting.accountants.base import ROUGH_EFFORT
 from ferrodp.accounting.accountants.registry import AccountantChoice

@@ -7,9 +7,9 @@ from collections import Counter
 from fractions import Fraction
 from typing import Literal
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Interval, arithmetic, float_up, point
-from ferrodp._validate import Real
 from ferrodp.accounting.composition import guarantees as given
 from ferrodp.accounting.composition.basic import sum_of_deltas, sum_of_epsilons
 from ferrodp.accounting.composition.guarantees import DIGITS, Guarantee, Guarantees

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting.composition.guarantees import Guarantee, Guarantees, counted
 
 

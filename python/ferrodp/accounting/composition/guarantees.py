@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, point
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidType
 
 DIGITS = 50

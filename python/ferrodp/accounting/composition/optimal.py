@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.accounting.composition._worst_case import WorstCase
 from ferrodp.accounting.composition.guarantees import Guarantee, Guarantees, counted

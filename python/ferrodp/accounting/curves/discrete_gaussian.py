@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting._laws.dominating_pairs import Spec
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting._upper_bounds import upper_end_of

@@ -5,9 +5,10 @@ Noise x has P[x] = tanh(1/2b)·e^{−|x|/b} on the integers. With δ = 0 the ans
 
 from __future__ import annotations
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting._laws.dominating_pairs import Spec
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting._upper_bounds import upper_end_of

@@ -12,9 +12,10 @@ import math
 import sys
 from typing import Literal
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds, arithmetic, float_up, point
-from ferrodp._validate import Real
 from ferrodp.accounting._laws import gaussian_curve as curve
 from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.errors import CalibrationError, InvalidParameter

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds, first_float
-from ferrodp._validate import Real
 from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, pairs_of
 from ferrodp.accounting._types import Direction, Unsupported
 from ferrodp.accounting.curves import gaussian, laplace

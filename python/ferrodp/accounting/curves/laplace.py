@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import ZERO, Arithmetic, Bounds, Interval, bounds_around, exact, point, tight
-from ferrodp._validate import Real
 from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.errors import CalibrationError
 

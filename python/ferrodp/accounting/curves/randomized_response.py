@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting._upper_bounds import upper_end_of
 from ferrodp.accounting.curves.hockey_stick import hockey_stick_delta, hockey_stick_epsilon
 from ferrodp.events import NeighboringRelation, RandomizedResponseEvent

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import arithmetic, point
-from ferrodp._validate import Real
 
 ConversionMethod = Literal["tight", "simple"]
 _DIGITS = 50

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting._solve.alternatives import advice
 from ferrodp.accounting._state import integer_of, integers_of
 from ferrodp.accounting._types import Unsupported

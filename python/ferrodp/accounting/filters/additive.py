@@ -28,8 +28,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Literal
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting._laws import costs
 from ferrodp.accounting.curves.gaussian import gaussian_noise_multiplier
 from ferrodp.accounting.curves.zcdp import zcdp_rho

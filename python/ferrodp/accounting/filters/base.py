@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting._laws.costs import CostOrUnsupported
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting._types import Unsupported

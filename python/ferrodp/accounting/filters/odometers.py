@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Self
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import arithmetic, float_up, point
-from ferrodp._validate import Real
 from ferrodp.accounting._laws import costs as _costs
 from ferrodp.accounting._state import FORMAT_VERSION, check_fields, relation_of
 from ferrodp.accounting._types import Unsupported

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import arithmetic, point
-from ferrodp._validate import Real
 from ferrodp.accounting._laws import costs
 from ferrodp.accounting._solve.renyi import certain_curve
 from ferrodp.accounting._state import list_of

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ferrodp import _validate, events
+from ferrodp import events
+from ferrodp._base import _validate
 from ferrodp._native import RdpCurve, SampledCurve
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._laws import costs as _costs

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ferrodp import _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
 from ferrodp.accounting._laws.allocated import MAX_STEPS, blocks

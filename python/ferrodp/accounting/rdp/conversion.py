@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ferrodp import _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.errors import InvalidParameter

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Array, Reals
 from ferrodp.accounting.rdp.rules import above_one, by_public_coin

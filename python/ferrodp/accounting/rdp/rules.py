@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate, events
+from ferrodp import events
+from ferrodp._base import _validate
 from ferrodp._native import RdpCurve, rdp_public_coin, rdp_total
 from ferrodp.accounting._arrays import Array
 from ferrodp.accounting._distributed import discrete_sums, skellam

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.curve import Curve
 from ferrodp.events import PrivacyEvent

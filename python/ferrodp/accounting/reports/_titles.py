@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ferrodp._pictures import power
+from ferrodp._base._pictures import power
 from ferrodp.events import (
     FixedSizeSampledEvent,
     GaussianEvent,

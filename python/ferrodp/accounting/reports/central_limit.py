@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Interval, arithmetic, point
-from ferrodp._validate import Real
 from ferrodp.accounting._laws import gaussian_curve as curve
 from ferrodp.accounting.explanation import Explanation
 

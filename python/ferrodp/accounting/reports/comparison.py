@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.accounting.curves.gaussian import gaussian_epsilon_bounds
 from ferrodp.accounting.sampling.allocation import random_allocation_epsilon_bounds

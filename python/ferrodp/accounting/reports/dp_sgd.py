@@ -6,8 +6,9 @@ from typing import overload
 
 import numpy as np
 
-from ferrodp import _native, _validate
-from ferrodp._validate import Real
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import _arrays
 from ferrodp.accounting._arrays import Reals
 

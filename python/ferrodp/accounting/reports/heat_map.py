@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._pictures import axes_of, power
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._pictures import axes_of, power
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, PoissonSampledEvent, PrivacyEvent

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate, events
+from ferrodp import events
+from ferrodp._base import _validate
 from ferrodp.accounting.sampling.groups import grouped
 from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, UnsupportedEventError
 from ferrodp.events import ComposedEvent, GaussianEvent, NonPrivateEvent, PrivacyEvent, decompose

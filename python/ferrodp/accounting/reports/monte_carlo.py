@@ -13,9 +13,10 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import ZERO, Interval, arithmetic, exact, float_up, point
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
 
 _DIGITS = 50

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._pictures import LIMIT, axes_of, finish, line_of, power
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._pictures import LIMIT, axes_of, finish, line_of, power
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.base import PrivacyAccountant
 from ferrodp.accounting.curve import Curve
 from ferrodp.accounting.reports._curves import Array, epsilon_over_counts, privacy_profile, trade_off

@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import arithmetic, float_up, point
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidArray, InvalidType
 
 _DIGITS = 80  # floats as small as 1e-20 are exact

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Bounds
-from ferrodp._validate import Real
 from ferrodp.accounting._laws import allocated
 from ferrodp.accounting._types import Direction
 from ferrodp.accounting.curves.gaussian import gaussian_delta_bounds, gaussian_epsilon_bounds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import arithmetic, float_up, point
-from ferrodp._validate import Real
 from ferrodp.accounting.composition.guarantees import Guarantee
 
 _DIGITS = 50

@@ -6,7 +6,8 @@ import dataclasses
 import math
 from fractions import Fraction
 
-from ferrodp import _validate, events
+from ferrodp import events
+from ferrodp._base import _validate
 from ferrodp._numerics.rounding import next_up
 from ferrodp.errors import UnsupportedEventError
 from ferrodp.events import GaussianEvent, MixtureOfGaussiansEvent, PoissonSampledEvent, PrivacyEvent, decompose

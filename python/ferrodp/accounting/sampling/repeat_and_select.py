@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.intervals import Interval, arithmetic, exact, float_up, point
-from ferrodp._validate import Real
 from ferrodp.accounting._arrays import Array, divergences
 from ferrodp.accounting.rdp.rules import Curve, curve_of, register
 from ferrodp.errors import InvalidParameter, InvalidType, UnsupportedEventError

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ferrodp import _fork
+from ferrodp._base import _fork
 from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._commit import GroupCommit
 from ferrodp.budget.stores.base import INHERITED, Store, Transaction

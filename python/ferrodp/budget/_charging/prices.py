@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.budget import _names
 from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._charging.access import Access

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ferrodp._validate import Real
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.budget import _measures, _names, records
 from ferrodp.budget._charging import nesting as _nesting

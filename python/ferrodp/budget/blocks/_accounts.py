@@ -6,7 +6,7 @@ import itertools
 import threading
 from typing import Protocol
 
-from ferrodp import _fork
+from ferrodp._base import _fork
 from ferrodp.budget import _measures
 from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.ledger import PrivacyLedger

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.accounting.accountants.pld import PldAccountant
 from ferrodp.budget._measures import Terms
 from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, UnsupportedEventError

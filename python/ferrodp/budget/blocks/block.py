@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NoReturn, Self
 
-from ferrodp import _fork, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _fork, _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.filters.additive import Measure
 from ferrodp.budget import _measures, _names, _readings
 from ferrodp.budget.blocks import _accounts, _split

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import ferrodp
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.bench.sibling import processors

@@ -6,8 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from ferrodp import _validate, files
 from ferrodp import demo as _demo
+from ferrodp import files
+from ferrodp._base import _validate
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.cli.demo import ledger as _ledger

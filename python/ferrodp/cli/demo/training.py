@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ferrodp import _validate, files
+from ferrodp import files
+from ferrodp._base import _validate
 from ferrodp.budget import PrivacyLedger
 from ferrodp.cli._command import Args
 from ferrodp.cli._console import Console, Report, counted, rounded_up

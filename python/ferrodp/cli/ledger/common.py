@@ -8,7 +8,7 @@ import urllib.parse
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.budget import PrivacyLedger, ScopeReport, TicketReport
 from ferrodp.cli._command import Args, option
 from ferrodp.cli._console import Report

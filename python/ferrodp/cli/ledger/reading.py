@@ -9,7 +9,8 @@ import math
 from collections.abc import Generator
 from fractions import Fraction
 
-from ferrodp import _validate, files
+from ferrodp import files
+from ferrodp._base import _validate
 from ferrodp.budget import PrivacyLedger
 from ferrodp.cli import _events
 from ferrodp.cli._command import Args, command, option

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.cli import _events
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate, distributed, files
+from ferrodp import distributed, files
+from ferrodp._base import _arrays, _validate
 from ferrodp.accounting import GdpAccountant
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted, rounded_up

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _validate, statistics
+from ferrodp import statistics
+from ferrodp._base import _validate
 from ferrodp.cli._command import Args, command, option, relation_option
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.ledger import common as _ledgers

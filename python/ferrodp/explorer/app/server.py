@@ -9,7 +9,7 @@ import threading
 import webbrowser
 from collections.abc import Callable
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, MissingPackage
 from ferrodp.explorer.app.application import build
 from ferrodp.explorer.app.connections import MAX_CONNECTIONS, protocol

@@ -10,7 +10,7 @@
 Needs ``pip install "ferrodp[flower]"`` (flwr ≥ 1.41), imported by the first call.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.integrations.flower.accountant import PlanAccountant
 from ferrodp.integrations.flower.mods import clip_mod, local_noise_mod
 from ferrodp.integrations.flower.strategy import PrivateStrategy

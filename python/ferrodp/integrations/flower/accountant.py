@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import PldAccountant
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import FixedSizeSampledEvent, GaussianEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent

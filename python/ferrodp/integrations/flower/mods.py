@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ferrodp._casting import casting, widest
+from ferrodp._base._casting import casting, widest
 from ferrodp.errors import InvalidParameter
 from ferrodp.integrations.flower._library import array_of, array_record, library, model_of, only_record
 from ferrodp.sums import ClippedSum

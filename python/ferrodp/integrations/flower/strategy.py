@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._casting import Casting, casting, widest
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._casting import Casting, casting, widest
+from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.federated import FederatedRound, FederatedRun, RoundRecord
 from ferrodp.integrations.flower._library import array_of, array_record, library, model_of

@@ -16,7 +16,7 @@ Events of dp_accounting and jax_privacy are read by `ferrodp.accounting.from_dp_
 Needs jax and optax: ``pip install "ferrodp[jax]"``.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.integrations.jax.gradients import ExampleGradients, clipped_sum, per_example_gradients
 from ferrodp.integrations.jax.rows import batch_rows, pad_rows
 from ferrodp.integrations.jax.run import JaxRun

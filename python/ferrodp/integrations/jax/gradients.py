@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.integrations.jax._library import check_mask, library
 from ferrodp.integrations.jax.rows import pad_rows

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate, plan
+from ferrodp import plan
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 
 __all__ = ["batch_rows", "pad_rows"]

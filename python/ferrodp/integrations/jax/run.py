@@ -9,8 +9,8 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting.accountants.registry import AccountantChoice
 from ferrodp.budget import PrivacyLedger
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType

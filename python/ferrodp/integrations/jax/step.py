@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp._validate import Real
+from ferrodp._base._validate import Real
 from ferrodp.integrations.jax._library import check_mask, host_array
 from ferrodp.integrations.jax._parameters import ParameterTree
 from ferrodp.plan import PlanStep

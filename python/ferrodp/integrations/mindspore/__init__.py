@@ -17,7 +17,7 @@ Needs MindSpore for the model and the optimizers alone: ``pip install "ferrodp[m
 the source of what it compiles, so networks have to be defined in files.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.integrations.mindspore._settings import UnknownName
 from ferrodp.integrations.mindspore.datasets import IndexedDataset
 from ferrodp.integrations.mindspore.mechanisms import (

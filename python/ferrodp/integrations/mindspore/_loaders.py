@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.integrations.mindspore import _plans
 from ferrodp.integrations.mindspore.datasets import IndexedDataset
 from ferrodp.plan import GivenOrder

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent
 from ferrodp.integrations.mindspore.mechanisms import AdaClippingWithGaussianRandom, NoiseGaussianRandom

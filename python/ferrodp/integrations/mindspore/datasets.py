@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.integrations.mindspore import _plans
 from ferrodp.plan import GivenOrder, Sampling

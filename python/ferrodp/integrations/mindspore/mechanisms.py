@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import product_up
-from ferrodp._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.integrations.mindspore import _settings
 from ferrodp.integrations.mindspore._settings import NOISE_DECAYS, UnknownName

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import PldAccountant
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, PrivacyEvent

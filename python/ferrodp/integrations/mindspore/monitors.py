@@ -6,8 +6,8 @@ import abc
 import math
 from typing import TYPE_CHECKING, Any
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.accounting import PrivacyAccountant, RdpAccountant, ZcdpAccountant
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.integrations.mindspore import _settings
 from ferrodp.integrations.mindspore.mechanisms import NoiseGaussianRandom, NoiseMechanismsFactory

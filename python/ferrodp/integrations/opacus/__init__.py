@@ -7,7 +7,7 @@ Histories of accountants, as events         `from_opacus_history`, `to_opacus_hi
 Opacus is imported by the first call that needs it.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.integrations.opacus.accountants import CertifiedAccountant, CertifiedRdpAccountant, register
 from ferrodp.integrations.opacus.histories import from_opacus_history, to_opacus_history
 from ferrodp.integrations.opacus.optimizer import make_exact

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from opacus.optimizers import DPOptimizer
 
-from ferrodp import ClippedSum, _validate
+from ferrodp import ClippedSum
+from ferrodp._base import _validate
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.integrations._tensors import GradientMemory, array_of, common_dtype
 from ferrodp.random import NoiseSource

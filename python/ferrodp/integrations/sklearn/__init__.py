@@ -14,7 +14,7 @@ scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
     Features, public.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.integrations.sklearn.bayes import PrivateGaussianNB
 from ferrodp.integrations.sklearn.classifier import PrivateLogisticRegression
 from ferrodp.integrations.sklearn.features import OrientedGradients

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, PrivacyWarning
 from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.sklearn._estimator import Estimator, Floats, functions

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp._validate import Real
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.sklearn._estimator import Floats, functions

@@ -10,7 +10,7 @@ Batches of a plan for other loops           `PlanLoader`
 PyTorch is imported by the first call that needs it.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.integrations.torch.check import GradientCheck, check
 from ferrodp.integrations.torch.gradients import per_example_gradients
 from ferrodp.integrations.torch.loader import PlanLoader

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ferrodp import _validate
-from ferrodp._public import suggesting
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._public import suggesting
+from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.integrations.torch._ghost import written_out
 from ferrodp.integrations.torch._losses import seed_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ferrodp import _validate
-from ferrodp._public import suggesting
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._public import suggesting
+from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.integrations._processes import refuse_sharded, refuse_world

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp._observer import OBSERVER
 from ferrodp.errors import InvalidParameter
 from ferrodp.random import NoiseSource

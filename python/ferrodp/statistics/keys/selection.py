@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.random import NoiseSource
 
 __all__ = ["KeySelection"]

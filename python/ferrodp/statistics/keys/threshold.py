@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.statistics.keys.contributions import Contribution, contribution
 

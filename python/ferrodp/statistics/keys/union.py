@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.mechanisms.gaussian import GaussianMechanism
 from ferrodp.random import NoiseSource
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.statistics._column import blocks, column, column_of, read
 from ferrodp.statistics.counts import ascending_edges, matching, places, public_labels

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.statistics._noise import CutOff, Normal

@@ -37,8 +37,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ferrodp import _validate
-from ferrodp._validate import Real
+from ferrodp._base import _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.statistics.marginals.domain import MAX_ROWS
 

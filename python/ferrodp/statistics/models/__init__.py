@@ -4,7 +4,7 @@ Each is one exact sum of clipped rows, or a few, released with Gaussian noise un
 released sum is post-processing: it costs nothing, and may be repeated in other ways.
 """
 
-from ferrodp import _public
+from ferrodp._base import _public
 from ferrodp.statistics.models.bayes import NaiveBayes, private_naive_bayes
 from ferrodp.statistics.models.clusters import Clusters, private_clusters
 from ferrodp.statistics.models.moments import (

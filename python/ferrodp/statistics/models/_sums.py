@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
+from ferrodp._base import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, GaussianEvent, PrivacyEvent
 from ferrodp.mechanisms.gaussian import GaussianMechanism

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays
-from ferrodp._validate import Real
+from ferrodp._base import _arrays
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource

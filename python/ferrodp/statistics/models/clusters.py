@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget

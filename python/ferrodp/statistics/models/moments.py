@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _arrays, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ferrodp import _arrays
-from ferrodp._validate import Real
+from ferrodp._base import _arrays
+from ferrodp._base._validate import Real
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
-from ferrodp._validate import Real
+from ferrodp._base import _arrays, _validate
+from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism

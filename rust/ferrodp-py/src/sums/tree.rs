@@ -29,7 +29,7 @@ const ARRAYS_AHEAD: usize = 16;
 /// Without an interpreter's lock, objects may change while their fields are read; headers are longer there.
 const HAS_LOCK: bool = size_of::<ffi::PyObject>() == 2 * size_of::<usize>();
 
-/// A tree of shapes, and the dtype of their arrays: `structure` as `ferrodp._trees` describes it.
+/// A tree of shapes, and the dtype of their arrays: `structure` as `ferrodp._base._trees` describes it.
 #[pyclass(frozen, module = "ferrodp._native")]
 pub(crate) struct Template {
     structure: Py<PyAny>,

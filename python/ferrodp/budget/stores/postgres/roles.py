@@ -12,7 +12,7 @@ import contextlib
 import time
 from typing import Any, Literal
 
-from ferrodp import _validate
+from ferrodp._base import _validate
 from ferrodp.budget import records
 from ferrodp.budget.stores.postgres.address import SCHEMES, Address, driver
 from ferrodp.budget.stores.rows import CHARGED, FIELDS, MOVED

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ferrodp import _fork
+from ferrodp._base import _fork
 from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import INHERITED, OPEN, Store, Transaction
 from ferrodp.budget.stores.postgres import errors as _postgres_errors

@@ -9,7 +9,8 @@ import os
 import secrets
 from pathlib import Path
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp.budget import records
 from ferrodp.budget.stores.base import TABLES
 from ferrodp.errors import FerroError, InvalidParameter, LedgerDamaged, LedgerError

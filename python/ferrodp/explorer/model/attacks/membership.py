@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 import ferrodp as fd
-from ferrodp._pictures import power
+from ferrodp._base._pictures import power
 from ferrodp.accounting import PldAccountant, PrivacyEvent
 from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of

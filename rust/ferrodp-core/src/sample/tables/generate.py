@@ -161,7 +161,11 @@ def quantile_file() -> str:
             '#![allow(clippy::excessive_precision, clippy::unreadable_literal, reason = "generated")]',
             "#![cfg_attr(rustfmt, rustfmt_skip)]",
             "",
-            rows("PROBIT_BY_HALF_OCTAVE", "`z = Φ̄⁻¹(p)` by half octave: row `2k + h`, ascending powers of `t`.", all_octaves),
+            rows(
+                "PROBIT_BY_HALF_OCTAVE",
+                "`z = Φ̄⁻¹(p)` by half octave: row `2k + h`, ascending powers of `t`.",
+                all_octaves,
+            ),
             "",
             rows(
                 "PROBIT_BY_POWER",

@@ -18,7 +18,8 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _native, _validate
+from ferrodp import _native
+from ferrodp._base import _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType
 
 P = ParamSpec("P")

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _validate
+from ferrodp._base import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType
 
 MAX_DEPTH = 64

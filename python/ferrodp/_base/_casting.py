@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp import _arrays, _trees
+from ferrodp._base import _arrays, _trees
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 
 FLOATS = {"float16", "bfloat16", "float32", "float64"}

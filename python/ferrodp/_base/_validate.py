@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ferrodp import _examples
+from ferrodp._base import _examples
 from ferrodp.errors import InvalidParameter, InvalidType
 
 Real: TypeAlias = "int | float | Decimal | Fraction | np.integer[Any] | np.floating[Any]"
