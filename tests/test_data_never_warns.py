@@ -199,6 +199,8 @@ PUBLIC = {
     "clip_by_global_norm": lambda data: fd.clip_by_global_norm({"a": data}, clip_norm=1e-30),
     "clip_rows": lambda data: [fd.clip_rows(data, clip_norm=1e-30, ord=ord) for ord in (1, 2, math.inf)],
     "private_count": lambda data: fd.private_count(data, epsilon=1.0),
+    "private_distinct": lambda data: fd.private_distinct(data, epsilon=1.0),
+    "private_top": lambda data: fd.private_top(data, 2, categories=[0.0, 1.0, 1e300], epsilon=1.0),
     "private_histogram": lambda data: (
         fd.private_histogram(data, bins=BINS, epsilon=1.0),
         fd.private_histogram(data, categories=[0.0, 1.0, 1e300], epsilon=1.0),

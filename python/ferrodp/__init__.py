@@ -6,10 +6,9 @@ every reported ε or δ is an upper bound. Which name to use:
 Release a column
     `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
     `private_histogram`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
-    `private_max`, `private_bounds` (package `statistics`); counts and
-    sums of a table at once: `release`; contingency tables of several columns: `private_marginals`; of groups of rows
-    `private_group_by`, whose keys may be found by a `KeyThreshold`,
-    `KeySelection` or `KeyUnion`.
+    `private_max`, `private_bounds`, `private_distinct`, `private_top` (package `statistics`); counts and sums of a
+    table at once: `release`; contingency tables of several columns: `private_marginals`; of groups of rows
+    `private_group_by`, whose keys may be found by a `KeyThreshold`, `KeySelection` or `KeyUnion`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Choose a candidate, answer queries, randomize answers
@@ -87,6 +86,7 @@ from ferrodp.statistics import (
     KeyUnion,
     private_bounds,
     private_count,
+    private_distinct,
     private_group_by,
     private_histogram,
     private_marginals,
@@ -98,6 +98,7 @@ from ferrodp.statistics import (
     private_quantiles,
     private_standard_deviation,
     private_sum,
+    private_top,
     private_variance,
     release,
 )
@@ -145,6 +146,7 @@ __all__ = [
     "plan",
     "private_bounds",
     "private_count",
+    "private_distinct",
     "private_group_by",
     "private_histogram",
     "private_marginals",
@@ -156,6 +158,7 @@ __all__ = [
     "private_quantiles",
     "private_standard_deviation",
     "private_sum",
+    "private_top",
     "private_variance",
     "random",
     "release",

@@ -176,7 +176,9 @@ def shares() -> bool:
     options: dict[str, Any] = {"bounds": (0.0, 10.0), "epsilon": 2.0}
     several = groups.quantiles("x", [0.2, 0.5, 0.7], **options).event
     with_ends = fd.private_median(column, interval_level=0.9, **options).event
-    return any(sum(Fraction(part.epsilon) for part in each.events) > 2 for each in (several.events[0], with_ends))
+    top = fd.private_top(column, 3, categories=column, epsilon=1.0).event.events[:3]
+    composed = several.events[0].events, with_ends.events, (*top, *top)
+    return any(sum(Fraction(part.epsilon) for part in each) > 2 for each in composed)
 
 
 def roots_of_sensitivities() -> bool:

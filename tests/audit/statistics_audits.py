@@ -45,6 +45,16 @@ def largest(data: np.ndarray, **options: Any) -> object:
     return fd.private_max(data, bounds=(0.0, 20.0), num_candidates=21, rank=2, epsilon=1.0, **options).value
 
 
+def different(data: np.ndarray) -> object:
+    """Return the number of different values, of units that have three each."""
+    return fd.private_distinct(data, max_contributions=3, epsilon=1.0).value
+
+
+def most_frequent(data: np.ndarray) -> object:
+    """Return counts of two categories, of rows that are replaced."""
+    return fd.private_top(data, 2, categories=[0.0, 9.0], epsilon=1.0, neighboring_relation=REPLACE).value
+
+
 AUDITS: dict[str, Callable[[], bool]] = {
     "bounds, replaced": lambda: code(
         lambda d: fd.private_bounds(d, epsilon=1.0, neighboring_relation=REPLACE).value, relation=REPLACE
@@ -55,6 +65,8 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "bounds beyond the edges": lambda: code(
         lambda d: fd.private_bounds(d, epsilon=1.0).value, data=np.array([1e300, -1e300, 1e-300, 1.0, 0.0])
     ),
+    "different values": lambda: code(different, rows=3, data=np.arange(8.0)),
+    "most frequent, replaced": lambda: code(most_frequent, relation=REPLACE, data=SAME),
     "largest": lambda: code(largest),
     "largest, several rows": lambda: code(lambda d: largest(d, max_contributions=3), rows=3, data=SAME),
     "counts of groups": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value),

@@ -15,9 +15,38 @@ KILLERS = {
     "columns": "pytest tests/statistics/test_statistics_columns.py",
     "labels of rows": "pytest tests/statistics/test_labels_of_rows.py",
     "found keys": "pytest tests/statistics/test_found_keys.py",
+    "values": "pytest tests/statistics/test_values.py",
 }
 
 MUTANTS = [
+    (
+        "different values of a unit move their number by one",
+        "different-values-of-a-unit-move-by-one",
+        "mechanism(spent.max_contributions)",
+        "mechanism(1)",
+        "values",
+    ),
+    (
+        "each of several choices of a top gets half of the budget",
+        "each-of-several-choices-of-a-top-gets-half",
+        "share(1, 2 * wanted)",
+        "share(1, 2)",
+        "values",
+    ),
+    (
+        "counts of a replaced row move one way",
+        "counts-of-a-replaced-row-move-one-way",
+        "not spent.replaces",
+        "True",
+        "values",
+    ),
+    (
+        "counts of a top are noised for a replaced row as for one that goes",
+        "counts-of-a-top-replaced-as-if-removed",
+        "2 if spent.replaces and wanted > 1 else 1",
+        "1",
+        "groups",
+    ),
     (
         "a candidate among ties is no quantile",
         "candidate-among-ties-is-no-quantile",

@@ -87,6 +87,8 @@ def every_statistic(frame, unit, rows, relation, delta):
             fd.private_variance(column, bounds=(-2, 8), **keywords),
             fd.private_histogram(key, categories=KEYS, **keywords),
             fd.private_histogram(column, bins=[-10, 0, 3, 8], **keywords),
+            fd.private_distinct(column, **keywords),
+            fd.private_top(key, 2, categories=KEYS, **{name: keywords[name] for name in keywords if name != "delta"}),
             fd.private_quantile(
                 column, 0.3, bounds=(-2, 8), epsilon=1.0, max_contributions=rows, neighboring_relation=relation
             ),

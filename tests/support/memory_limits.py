@@ -88,6 +88,8 @@ CALLS = {
         "fd.distributed.clipped_sum([rows, rows + 1.0], (1000,), clip_norm=1.0, stacked=True, dtype=np.float32)"
     ),
     "private_count": "fd.private_count(column, epsilon=1.0)",
+    "private_distinct": "fd.private_distinct(column, epsilon=1.0)",
+    "private_top": "fd.private_top(column, 3, categories=list(range(3000)), epsilon=1.0)",
     "private_sum": "fd.private_sum(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_mean": "fd.private_mean(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_variance": "fd.private_variance(column, bounds=(0.0, 1.0), epsilon=1.0)",

@@ -165,6 +165,8 @@ def statistic_cases():
     common = [{"values": "abc"}, {"values": np.zeros((2, 2))}, {"epsilon": 0.0}, {"max_contributions": 0}]
     arguments = {
         fd.private_count: [{"values": flags}, {"values": flags, "delta": 1e-6}],
+        fd.private_distinct: [{}, {"delta": 1e-6}],
+        fd.private_top: [{"number": 2, "categories": [1.0, 2.0, 3.5]}],
         fd.private_histogram: [{"bins": [0.0, 2.0, 4.0]}, {"categories": [1.0, 2.0], "delta": 1e-6}],
         fd.private_sum: [{"bounds": (0.0, 4.0)}, {"bounds": (-1.0, 4.0), "delta": 1e-6}],
         fd.private_mean: [{"bounds": (0.0, 4.0)}, {"bounds": (-1.0, 4.0), "delta": 1e-6}],

@@ -5,11 +5,10 @@ released number, its standard error, its `Interval`, and the event that an accou
 unit of privacy that contributes at most `max_contributions` rows, under a stated neighboring relation.
 `private_variance` and `private_standard_deviation` spend thirds of their budget. `private_group_by` returns
 `PrivateGroups`, of which statistics are released together; a `KeyThreshold`, `KeySelection` or `KeyUnion` finds their
-keys. `private_median` and
-`private_quantiles` are choices like `private_quantile`, and so are `private_min` and `private_max`; `private_bounds`
-finds bounds for the others. `private_marginals` returns
-`PrivateMarginals`: contingency tables of several columns, measured together. `release` returns a `ReleasedTable` of
-counts and sums that are paid for at once.
+keys. `private_median` and `private_quantiles` are choices like `private_quantile`, and so are `private_min` and
+`private_max`; `private_bounds` finds bounds for the others. `private_distinct` counts different values, `private_top`
+finds the most frequent ones. `private_marginals` returns `PrivateMarginals`: contingency tables of several columns,
+measured together. `release` returns a `ReleasedTable` of counts and sums that are paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
 public bounds and put on a grid. What is released is an integer statistic of integers plus integer noise, so the
@@ -28,6 +27,7 @@ from ferrodp.statistics.ranks.extremes import private_bounds, private_max, priva
 from ferrodp.statistics.ranks.quantiles import private_median, private_quantile, private_quantiles
 from ferrodp.statistics.sums import private_mean, private_sum
 from ferrodp.statistics.tables import ReleasedTable, release
+from ferrodp.statistics.values import private_distinct, private_top
 
 __all__ = [
     "Estimate",
@@ -40,6 +40,7 @@ __all__ = [
     "ReleasedTable",
     "private_bounds",
     "private_count",
+    "private_distinct",
     "private_group_by",
     "private_histogram",
     "private_marginals",
@@ -51,6 +52,7 @@ __all__ = [
     "private_quantiles",
     "private_standard_deviation",
     "private_sum",
+    "private_top",
     "private_variance",
     "release",
 ]

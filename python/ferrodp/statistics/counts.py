@@ -215,7 +215,7 @@ def private_histogram(
     else:
         known = matching(public_labels(categories), found, "categories")
         size, labels = len(known), tuple(known.tolist() if isinstance(known, np.ndarray) else known)
-        count = functools.partial(_by_category, found, known)
+        count = functools.partial(by_category, found, known)
     moved = spent.max_contributions
     # mutant: replaced-row-moves-one-bin
     ends = 2 if spent.replaces and size > 1 else 1  # a row that is replaced leaves a bin and comes to another
@@ -326,7 +326,7 @@ def _no_match(name: str, accepted: str, held: object, known: Known) -> InvalidAr
     )
 
 
-def _by_category(found: Numbers | Labels, known: Known) -> npt.NDArray[np.int64]:
+def by_category(found: Numbers | Labels, known: Known) -> npt.NDArray[np.int64]:
     """Count the rows of each category."""
     counts = np.zeros(len(known), np.int64)
     for part in places(found, known):
