@@ -82,7 +82,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the last bin lacks its upper edge": ("ties with candidates and edges",),
     "one row decides on the dtype of a list": ("rows of a list",),
     "values beyond the edges are not counted": ("values beyond edges",),
-    "values are rounded to the nearest step": ("steps of sums",),
+    "the sensitivity of a rounded sum is rounded down": ("steps of sums",),
     "a row that is replaced by a missing one moves a sum by no more than the distance of its bounds": (
         "rows replaced by missing ones",
     ),
@@ -110,7 +110,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "each statistic of a table gets the whole budget": ("statistics of one table",),
     "the halves of a mean by group get the whole budget each": ("means of groups",),
     "permute-and-flip passes for the exponential mechanism": ("law of permute-and-flip",),
-    "a difference is added with its sign turned": ("differences",),
+    "a difference is added with its sign flipped": ("differences",),
     "the denominator is forgotten": ("rounds",),
     "updates for Laplace noise are clipped in L2": ("rounds",),
     "updates for Laplace noise are rounded to the nearest": ("rounds",),
@@ -220,6 +220,9 @@ NOT_FOUND: dict[str, str] = {
     "an id that is not equal to itself has a key": _ACCURACY,
     "ids of other types than strings and numbers are no ids": _ACCURACY,
     "keys of a float32 column are not rounded to float32": _ACCURACY,
+    "each row is cut to whole steps": _ACCURACY,
+    "values are rounded to the nearest part of a step": "a sum moves by a millionth of a step more: "
+    "bounds are compared with their integers",
     "a null unit counts as within": "δ moves by less than 0.006: more draws than an audit makes would be needed",
     "labels are compared in the dtype of all": _OTHERS,
     "a null of one row decides on the type of a table": _OTHERS,

@@ -139,6 +139,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     _RECORD: (
         "the standard error of a mean forgets the noise of its number of rows",
+        "the interval of a sum knows nothing of its rounding",
+        "the interval of a mean knows nothing of the rounding of its sum",
         "a mechanism has another label than its row",
         "a replay answers with noise of its own",
         "a report does not say what the configured method costs",

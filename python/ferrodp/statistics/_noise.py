@@ -10,6 +10,9 @@ a law that depends on r alone, so {r : |S' − r·n'| ≤ q(r)}, with q(r) the q
 true variance v and mean m, W' − 2m·S' + (m² + h − v)·n' = X₂ − 2m·X₁ + (m² + h − v)·Y. As a function of m the left side
 has its extremum where the released mean is, so that one in place of m errs by n·(m − m')², the square of noise over n.
 
+Sums of values that are no integers are rounded: what is noised is up to a public number of steps from the truth, by
+which each reach is longer.
+
 A discrete law of large scale counts as the continuous one that it approaches: at a scale of 2⁹ steps tails differ by
 less than one step, which is added.
 """
@@ -48,19 +51,21 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Additive:
-    """Integer noise in steps of `width`."""
+    """Integer noise in steps of `width`, on a number that is at most `slack` steps from the truth."""
 
     mechanism: Integers
     width: float = 1.0
+    slack: int = 0
 
     def interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Return the same distance on both sides."""
-        reach = half_width(self.mechanism, level) * abs(self.width)
+        # mutant: interval-knows-no-rounding-of-the-sum
+        reach = (half_width(self.mechanism, level) + self.slack) * abs(self.width)
         return value - reach, value + reach
 
     def scaled(self, factor: float) -> Additive:
         """Return the same noise in other steps."""
-        return Additive(self.mechanism, self.width * factor)
+        return Additive(self.mechanism, self.width * factor, self.slack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,22 +197,28 @@ def _laplace_tail(scales: list[float]) -> Callable[[Floats], Floats]:
     return tail
 
 
-def ratio_interval(total: float, rows: int, sums: Integers, width: float, counts: Integers | None, level: float) -> Any:
-    """Return all ratios r for which |total − r·rows| is within the quantile of |X − r·Y|: the module docstring."""
+def ratio_interval(
+    total: float, rows: int, summed: tuple[Integers, float, int], counts: Integers | None, level: float
+) -> Any:
+    """Return all ratios r for which |total − r·rows| is within the quantile of |X − r·Y|: the module docstring.
+
+    `summed` is the noise of the sum, the width of its steps, and how many of them the sum may be from the truth.
+    """
+    sums, width, slack = summed
+    reach = (half_width(sums, level) + slack) * width
     if counts is None:
-        reach = half_width(sums, level) * width
         return (total - reach) / rows, (total + reach) / rows
 
     def held(ratio: float) -> bool:
-        return inside(abs(total - ratio * rows), [(sums, width), (counts, ratio)]) <= level
+        # mutant: interval-of-a-mean-knows-no-rounding
+        return inside(abs(total - ratio * rows) - slack * width, [(sums, width), (counts, ratio)]) <= level
 
-    reach = half_width(sums, level) * width
     return _ends(held, total / rows, reach / rows)
 
 
 def variance_interval(
     totals: tuple[float, float, float],
-    noises: tuple[tuple[Integers, float], tuple[Integers, float], Integers | None],
+    noises: tuple[tuple[Integers, float, int], tuple[Integers, float, int], Integers | None],
     middle: float,
     level: float,
 ) -> Any:
@@ -216,13 +227,14 @@ def variance_interval(
     `totals` are W', S' and n', `middle` is h.
     """
     of_squares, of_distances, rows = totals
-    (squares, square_width), (distances, width), counts = noises
+    (squares, square_width, square_slack), (distances, width, slack), counts = noises
     mean = of_distances / rows
     centered = of_squares - mean * of_distances
+    off = square_slack * square_width + 2.0 * abs(mean) * slack * width
 
     def held(variance: float) -> bool:
         rest = mean * mean + middle - variance
-        moved = abs(of_squares - 2.0 * mean * of_distances + rest * rows)
+        moved = abs(of_squares - 2.0 * mean * of_distances + rest * rows) - off
         last = [] if counts is None else [(counts, rest)]
         return inside(moved, [(distances, -2.0 * mean * width), (squares, square_width), *last]) <= level
 

@@ -103,9 +103,9 @@ class Estimate(Generic[Value]):
         """Return an interval that holds what the statistic is without noise, with probability `level`.
 
         It follows from the law of the noise, by no normal approximation, and costs nothing. What it holds is the
-        statistic *of clamped values*: the bias of clamping is not in it, and neither is the error of sampling people
-        from a population. For an array each number has an interval of its own; they do not all hold at once with that
-        probability.
+        statistic *of clamped values*, rounding included: the bias of clamping is not in it, and neither is the error of
+        sampling people from a population. For an array each number has an interval of its own; they do not all hold at
+        once with that probability.
 
         Parameters
         ----------

@@ -55,6 +55,7 @@ class Part(NamedTuple):
     mechanism: Mechanism
     exact: Callable[[], Ints]
     width: float = 1.0
+    slack: int = 0
 
 
 class Bins(NamedTuple):
@@ -592,19 +593,19 @@ class PrivateGroups:
         codes = self._present(held)
 
         def exact() -> Ints:
-            totals = np.zeros(len(self.keys), np.int64)
+            totals, beyond = np.zeros((2, len(self.keys)), np.int64)
             for start in range(0, codes.size, 1 << 18):
                 part = codes[start : start + (1 << 18)]
                 taken = part >= 0
                 values = np.array(held.values[start : start + (1 << 18)][taken], np.float64)
-                steps = grid.quantized(taken_as(values))
-                # bincount adds floats: halves of 32-bit steps keep every partial sum below 2⁵³, so they are exact
-                for shift, half in ((16, steps >> 16), (0, steps & 0xFFFF)):
+                halves = grid.quantized(taken_as(values))
+                # bincount adds floats: steps of 31 bits and parts of 22 keep every partial sum below 2⁵³: exact
+                for sums_of_halves, half in zip((totals, beyond), halves, strict=True):
                     found = np.bincount(part[taken], weights=half, minlength=totals.size)
-                    totals += found.astype(np.int64) << shift
-            return totals
+                    sums_of_halves += found.astype(np.int64)
+            return totals + sums.rounded_steps(beyond)
 
-        return Part(mechanism, exact, grid.width)
+        return Part(mechanism, exact, grid.width, sums.SLACK)
 
     def _any_column(self, name: str) -> Numbers | Labels:
         found = read(column_of(self._frame, name), name)
@@ -651,7 +652,7 @@ class PrivateGroups:
             error,
             event,
             what + self._of,
-            Additive(part.mechanism, part.width),
+            Additive(part.mechanism, part.width, part.slack),
             labels=self.keys if labels is None else labels,
         )
 
@@ -665,7 +666,8 @@ def _mean_interval(
     def interval(level: float) -> tuple[float, float]:
         if rows < 1:
             return lower, upper
-        low, high = ratio_interval(total, rows, summer.mechanism, summer.width, counter.mechanism, level)
+        of_sum = summer.mechanism, summer.width, summer.slack
+        low, high = ratio_interval(total, rows, of_sum, counter.mechanism, level)
         return min(max(middle + low, lower), upper), min(max(middle + high, lower), upper)
 
     return interval

@@ -34,6 +34,9 @@ from ferrodp.tickets import Ticket
 __all__ = ["private_standard_deviation", "private_variance"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+_SLACK = 8192
+"""As `sums.SLACK`, of squares: a distance is off by 2⁻⁵³ R, so its square, its rounding and the subtraction of R²/2 by
+7·2⁻⁵⁴ R² or 7·2⁻²² steps, and it loses less than 2⁻²² of a step when it is cut: 2⁻¹⁹ steps a row, 2¹² for all rows."""
 
 
 @_arrays.quiet
@@ -163,7 +166,7 @@ class About(NamedTuple):
         def interval(level: float) -> tuple[float, float]:
             if rows < 1:
                 return 0.0, largest
-            steps = (of_squares, squares.width), (of_distances, distances.width), counter
+            steps = (of_squares, squares.width, _SLACK), (of_distances, distances.width, sums.SLACK), counter
             low, high = variance_interval((square, total, rows), steps, half, level)
             return min(max(low, 0.0), largest), min(max(high, 0.0), largest)
 
@@ -172,11 +175,11 @@ class About(NamedTuple):
 
 def _totals(array: Column, about: About) -> tuple[int, int]:
     """Return the sums of the distances and of their squares less half the largest, in grid steps."""
-    first, second = 0, 0
+    first, second = [], []
     for part in array.floats():
-        first += int(about.distances.quantized(about.distance(part)).sum())
-        second += int(about.squares.quantized(about.square(part)).sum())
-    return first, second
+        first.append(sums.summed(about.distances.quantized(about.distance(part))))
+        second.append(sums.summed(about.squares.quantized(about.square(part))))
+    return sums.exact_total(first), sums.exact_total(second)
 
 
 @_arrays.quiet

@@ -1,10 +1,24 @@
-"""Sums and means of clamped values, as integer sums on a grid."""
+"""Sums and means of clamped values, as integer sums on a grid.
+
+*A sum.* A value is clamped to its bounds and cut toward zero to an integer k(v) of parts, 2²² of which are a step: the
+largest bound is between 2⁵² and 2⁵³ parts, so that it, and every float near it, is an integer of parts. Integers are
+summed exactly to T, and s = ⌊T/2²² + ½⌋ steps is what gets noise. k is monotonic, so one row moves T by at most
+D = max |k| over the bounds, or by k(upper) − k(lower) if it is replaced. ⌊x + y⌋ − ⌊x⌋ ≤ ⌈y⌉ for y ≥ 0, so r rows
+move s by at most ⌈r·D/2²²⌉ steps: that, and no float, is the sensitivity. Rounding the total once, and not each row,
+leaves an error that hardly grows with the rows. To add to s what the rows lost on average would tell their number.
+
+*The error of s* against the sum of the clamped values, for at most 2³¹ rows: a row loses less than a part when it is
+cut and at most a part when it was converted to a float or when the middle of the bounds was subtracted from it, which
+together is less than 2³²·2⁻²² = 2¹⁰ steps; rounding T half a step; and s, of at most 2⁶² steps, as a float at most 2⁸.
+`SLACK` steps cover that. It is public, and intervals are as much wider on each side: 2⁻¹⁹ of the larger bound.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,39 +38,49 @@ __all__ = ["private_mean", "private_sum"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _BITS = 30  # the largest bound is between 2³⁰ and 2³¹ grid steps
+_PART_BITS = 22  # 2²² parts are a step
+SLACK = 2048
+"""How many steps a sum without noise is from that of the clamped values at most: the module docstring."""
 _MAX_ROWS = 2**31
+Halves: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 class _Grid(NamedTuple):
-    """Clamping and quantizing toward zero: monotonic, so that what holds at the bounds holds in between."""
+    """Clamping and cutting toward zero: monotonic, so that what holds at the bounds holds in between."""
 
     lower: float
     upper: float
     width: float
 
-    def steps(self, value: float) -> int:
-        """Return a bound in grid steps."""
-        return math.trunc(value / self.width)  # exact: the width is a power of two
+    def parts(self, value: float) -> int:
+        """Return a bound in parts of a step."""
+        return math.trunc(value / self.width_of_part)  # exact: the width is a power of two
+
+    @property
+    def width_of_part(self) -> float:
+        """How wide a part of a step is."""
+        return math.ldexp(self.width, -_PART_BITS)
 
     def total(self, column: Column) -> int:
         """Return the sum of a column, in grid steps; each value clamped, infinite ones too."""
-        return sum(self._total(part) for part in column.floats())
+        return exact_total(summed(self.quantized(part)) for part in column.floats())
 
     def total_around(self, middle: float, lower: float, upper: float, column: Column) -> int:
         """Return the sum of the distances of clamped values from the middle of their bounds."""
         clamped = (np.clip(part, lower, upper) for part in column.floats())
-        return sum(self._total(part - middle) for part in clamped)  # clamped again: rounding cannot matter
+        return exact_total(
+            summed(self.quantized(part - middle)) for part in clamped
+        )  # clamped again: rounding cannot matter
 
-    def quantized(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return clamped values in grid steps; writes to `values`."""
+    def quantized(self, values: npt.NDArray[np.float64]) -> Halves:
+        """Return clamped values in steps, rounded down, and the parts beyond them; writes to `values`."""
         # mutant: column-clamped-after-it-summed
-        steps = np.clip(values, self.lower, self.upper, out=values)
-        steps /= self.width
-        # mutant: values-rounded-to-nearest-step
-        return steps.astype(np.int64)  # which cuts toward zero
-
-    def _total(self, values: npt.NDArray[np.float64]) -> int:
-        return int(self.quantized(values).sum())
+        scaled = np.clip(values, self.lower, self.upper, out=values)
+        scaled /= self.width_of_part
+        # mutant: values-rounded-to-nearest-part
+        parts = scaled.astype(np.int64)  # which cuts toward zero
+        # mutant: parts-of-a-step-are-lost
+        return parts >> _PART_BITS, parts & ((1 << _PART_BITS) - 1)
 
     def moved_by(self, rows: int, *, replaced: bool, can_miss: bool = False) -> int:
         """Return by how many steps the sum moves at most if so many rows come, go or are replaced.
@@ -64,16 +88,40 @@ class _Grid(NamedTuple):
         A row that is missing adds 0, which may lie outside the bounds: one that is replaced by it moves a sum with
         bounds (99, 100) by 100, not by 1.
         """
-        low, high = self.steps(self.lower), self.steps(self.upper)
+        low, high = self.parts(self.lower), self.parts(self.upper)
         # mutant: replaced-row-that-may-be-missing
         if can_miss:
             low, high = min(low, 0), max(high, 0)
         # mutant: distance-of-a-row-in-a-sum
-        return rows * max(high - low if replaced else max(abs(low), abs(high)), 1)
+        furthest = max(high - low if replaced else max(abs(low), abs(high)), 1)
+        # mutant: sensitivity-of-a-rounded-sum-rounded-down
+        return -(-rows * furthest >> _PART_BITS)  # rounded up
 
     def null_distance(self, *, can_miss: bool) -> Fraction:
         """How far the sum moves if a row comes or goes, over how far it does if one is replaced."""
         return Fraction(self.moved_by(1, replaced=False), self.moved_by(1, replaced=True, can_miss=can_miss))
+
+
+def summed(halves: Halves) -> tuple[int, int]:
+    """Return the sums of steps and of parts beyond them."""
+    return int(halves[0].sum()), int(halves[1].sum())
+
+
+def exact_total(halves: Iterable[tuple[int, int]]) -> int:
+    """Return a sum in steps, which is rounded once."""
+    steps = parts = 0
+    for whole, beyond in halves:
+        steps, parts = steps + whole, parts + beyond
+    return steps + rounded_steps(parts)
+
+
+@overload
+def rounded_steps(parts: int) -> int: ...
+@overload
+def rounded_steps(parts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]: ...
+def rounded_steps(parts: Any) -> Any:
+    """Return the nearest number of steps."""
+    return (parts + (1 << (_PART_BITS - 1))) >> _PART_BITS
 
 
 def _grid(lower: float, upper: float) -> _Grid:
@@ -122,11 +170,13 @@ def private_sum(
 
     Notes
     -----
-    Each row is clamped, divided by the grid and truncated toward zero; the integers are summed exactly, integer noise
-    is added, and the total is scaled back. The sensitivity is that of integers, (`max_contributions` times) the larger
-    bound in steps, or the distance of the bounds if rows are replaced: no rounding and no order of summation can exceed
-    it. If rows are replaced and their type can be missing, the bounds are first extended to 0, which is what a missing
-    row adds. Truncation biases the sum by less than one step a row.
+    Each row is clamped and becomes an integer, of 2⁻²² steps of the grid; the integers are summed exactly, their sum is
+    rounded to the grid, integer noise is added, and the total is scaled back. The sensitivity is that of integers,
+    (`max_contributions` times) the larger bound in steps, or the distance of the bounds if rows are replaced, rounded
+    up: no rounding and no order of summation can exceed it. If rows are replaced and their type can be missing, the
+    bounds are first extended to 0, which is what a missing row adds. Without noise the sum is less than 2¹¹ steps from
+    that of the clamped values, whatever the number of rows, and its interval is wider by that: 2⁻¹⁹ of the larger
+    bound at most.
 
     =======================  ===================================================
     value NaN or null        left out; with ``missing="zero"`` 0, clamped
@@ -155,7 +205,7 @@ def private_sum(
     total = mechanism.release(exact, source=source)
     error = mechanism.standard_deviation * grid.width
     what = f"sum of values clamped to [{lower:g}, {upper:g}]"
-    return spent.estimate(float(total * grid.width), error, event, what, Additive(mechanism, grid.width))
+    return spent.estimate(float(total * grid.width), error, event, what, Additive(mechanism, grid.width, SLACK))
 
 
 @_arrays.quiet
@@ -243,7 +293,7 @@ def private_mean(
     def interval(level: float) -> tuple[float, float]:
         if rows < 1:
             return lower, upper
-        ends = ratio_interval(total, rows, mechanism, grid.width, counter, level)
+        ends = ratio_interval(total, rows, (mechanism, grid.width, SLACK), counter, level)
         return tuple(min(max(middle + end, lower), upper) for end in ends)
 
     value = min(max(middle + total / max(rows, 1), lower), upper)
