@@ -179,6 +179,7 @@ _OTHERS = "how one record decides on others: the tests of neighbors look at that
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
 NOT_FOUND: dict[str, str] = {
+    "the draws of one kept step share a key": "no audit runs a plan that keeps its sums; its groups are compared there",
     "a sum of compiled code is noised as if steps were independent": _CORRELATED,
     "a sum that a framework bounds is noised as if steps were independent": _CORRELATED,
     "noise is not multiplied by the clip norm": _CORRELATED,

@@ -13,6 +13,15 @@ _TIME = "time: the same integers are drawn"
 
 _NAMES: dict[str, tuple[str, ...]] = {
     _TICKETS: (
+        "a sum is kept and noised from another key",
+        "a reservation is shared by two runs that keep sums",
+        "a kept sum is released under the charge of another run",
+        "a charge of several steps goes on after a kept one",
+        "the sum of a round that was saved is released again",
+        "a sum is deleted before the model is written",
+        "a checkpoint is not synced",
+        "a round begins before the last one is saved",
+        "a round whose release failed is saved as done",
         "a step of a plan that was charged as one is drawn before that charge is spent",
         "steps of a plan are released while its charge can be given back",
         "steps of a plan that was charged as one are charged again",
@@ -115,6 +124,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "two local updates are thought to be one clip norm apart",
     ),
     _REFUSAL: (
+        "a sum that was kept takes more vectors",
+        "correlated noise is drawn from the keys of kept sums",
+        "an altered checkpoint is read",
+        "the checkpoint of another training is taken",
+        "a checkpoint is of a training without a name",
         "a run whose noise is lost goes on with another",
         "the noise of another training is taken",
         "a bit generator is made without a first key",

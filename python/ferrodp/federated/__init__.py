@@ -3,6 +3,8 @@
 `FederatedRun`
     The server draws it, once a round, on the sum of the clipped updates: rounds of one `PrivacyPlan` whose unit is a
     client. Hands out a `FederatedRound` for each, and keeps a `RoundRecord`.
+`RoundCheckpoint`
+    Model, round, accountant and what is owed, as one unit on disk: a server that is killed loses no paid round.
 `PlacedRun`
     The clients draw it: rounds of a plan with a `LocalPlacement`, `DistributedPlacement` or `ShuffledPlacement`. Hands
     out a `PlacedRound` for each.
@@ -18,6 +20,7 @@
 """
 
 from ferrodp.federated import masking
+from ferrodp.federated.checkpoints import RoundCheckpoint
 from ferrodp.federated.local import LocalNoise
 from ferrodp.federated.placed import PlacedRound, PlacedRun
 from ferrodp.federated.placements import DistributedPlacement, LocalPlacement, Placement, ShuffledPlacement
@@ -35,6 +38,7 @@ __all__ = [
     "PlacedRound",
     "PlacedRun",
     "Placement",
+    "RoundCheckpoint",
     "RoundRecord",
     "SecureSum",
     "SecureTotal",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import json
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -11,10 +14,11 @@ import numpy.typing as npt
 from ferrodp._base import _validate
 from ferrodp._base._casting import Casting, casting
 from ferrodp._base._validate import Real
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
-from ferrodp.federated.records import Records
-from ferrodp.plan import PlanStep, PrivacyPlan
+from ferrodp.federated.checkpoints import RoundCheckpoint
+from ferrodp.federated.records import Records, RoundRecord
+from ferrodp.plan import PlanRun, PlanStep, PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices
 
@@ -33,6 +37,8 @@ class FederatedRound:
         those who do not know them.
     clip_norm : float
         Largest L2 norm of what one client adds.
+    is_kept : bool
+        Whether its sum is complete and was kept by a server that was killed: release it, and ask nobody.
 
     Examples
     --------
@@ -75,6 +81,11 @@ class FederatedRound:
     def clip_norm(self) -> float:
         """Largest L2 norm of what one client adds."""
         return self._step.clip_norm
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its sum is complete, kept by a server that was killed: it takes no more updates."""
+        return self._step.is_kept
 
     def add(self, update: Any, *, weight: Real = 1.0, minus: Any = None) -> None:
         """Add a client's update, clipped.
@@ -144,7 +155,11 @@ class FederatedRound:
         """
         divisor = self._step.expected_batch_size if denominator is None else denominator
         clip_norm = self.clip_norm
-        released = self._step.release(denominator=divisor)
+        try:
+            released = self._step.release(denominator=divisor)
+        except BaseException:
+            self._run._note_failure()
+            raise
         self._run._note(self.number, self._step.noise_multiplier, clip_norm, float(divisor or 1.0))
         return self._casting.restored(released)
 
@@ -176,6 +191,10 @@ class FederatedRun(Records):
         No round begins that would bring ε at `delta` above this; finite, > 0.
     ledger, scope, key, plan_delta, source
         As for `PrivacyPlan.start`.
+    checkpoint : RoundCheckpoint, optional
+        Where the run and the model are kept: a server that was killed goes on with both, and loses no round that was
+        paid for. Save the initial model before the first round, and the new one after each. With a ledger it needs a
+        `key`.
 
     Attributes
     ----------
@@ -225,9 +244,17 @@ class FederatedRun(Records):
     >>> run.records[-1].epsilon == plan.epsilon(1e-5), len(run.to_csv().splitlines()), run.to_json()[:15]
     (True, 4, '[{"round": 0, "')
     >>> run.close()
+
+    With a checkpoint, the model is saved before the first round and after each:
+
+    >>> import pathlib, tempfile
+    >>> from ferrodp.federated import RoundCheckpoint
+    >>> with tempfile.TemporaryDirectory() as folder, RoundCheckpoint(pathlib.Path(folder, "training")) as kept:
+    ...     run = FederatedRun(plan, {"w": np.zeros(4)}, checkpoint=kept)
+    ...     run.save({"w": np.zeros(4)})
     """
 
-    __slots__ = ("_casting", "_over_target", "_run")
+    __slots__ = ("_casting", "_checkpoint", "_has_failed", "_is_unsaved", "_key", "_over_target", "_run")
 
     def __init__(
         self,
@@ -243,6 +270,7 @@ class FederatedRun(Records):
         key: str | None = None,
         plan_delta: Real | None = None,
         source: NoiseSource | None = None,
+        checkpoint: RoundCheckpoint | None = None,
     ) -> None:
         if not isinstance(plan, PrivacyPlan):
             raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}")
@@ -253,9 +281,91 @@ class FederatedRun(Records):
         planned = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
         self._over_target = False
         self._casting = casting(template, cast, skip)
-        self._run = plan.start(
-            self._casting.template, ledger=ledger, scope=scope, key=key, plan_delta=planned, source=source
-        )
+        template = self._casting.template
+        payment = {"ledger": ledger, "scope": scope, "source": source}
+        self._checkpoint, self._key = checkpoint, key
+        self._is_unsaved = checkpoint is not None and checkpoint.run is None
+        self._has_failed = False
+        if checkpoint is None or checkpoint.run is None:
+            if checkpoint is not None:
+                _check_key(checkpoint, ledger, key)
+            self._run = plan.start(template, key=key, plan_delta=planned, **payment)
+        else:
+            self._run = self._gone_on(plan, checkpoint, template, planned, payment)
+        if checkpoint is not None:
+            self._run.keep_sums(checkpoint.keep, checkpoint.kept)
+
+    def _gone_on(
+        self,
+        plan: PrivacyPlan,
+        checkpoint: RoundCheckpoint,
+        template: Any,
+        planned: float | None,
+        payment: dict[str, Any],
+    ) -> PlanRun[Any]:
+        """Return the run that goes on where the checkpoint was saved."""
+        saved = checkpoint.run
+        assert saved is not None
+        _check_key(checkpoint, payment["ledger"], self._key)
+        wanted = {"plan": plan.fingerprint, "key": self._key, "plan_delta": planned}
+        # mutant: checkpoint-of-another-training-taken
+        for name, value in wanted.items():
+            if saved[name] != value:
+                raise InvalidParameter(
+                    f"checkpoint must be that of this training, and {str(checkpoint.path)!r} is of another {name}; "
+                    "each training has a file of its own"
+                )
+        run = PlanRun.from_state(saved["state"].encode(), template, **payment)
+        self._records.extend(RoundRecord(**record) for record in saved["records"])
+        beyond = run.step_number - saved["next_step"] - (checkpoint.kept is not None)
+        if beyond > 0:
+            warnings.warn(
+                f"{beyond} rounds are paid for and not in the checkpoint: they are left out, since whatever was "
+                "released of them is not known here",
+                stacklevel=4,
+            )
+        return run
+
+    def save(self, arrays: Mapping[str, npt.NDArray[Any]], *, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the model and the run to the checkpoint: before the first round, and after each that was released.
+
+        A round counts as done when this returns; publish nothing of it before. What was released may be released again
+        until then, and only as the same numbers.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray
+            The model, of any dtypes.
+        notes : mapping, optional
+            Plain JSON data to keep with it.
+
+        Raises
+        ------
+        FerroError
+            Without a checkpoint, or if a round was handed out and not released.
+        InvalidParameter, InvalidType, OSError
+            As `RoundCheckpoint.save`.
+        """
+        if self._checkpoint is None:
+            raise FerroError("the run has no checkpoint: start it with checkpoint=RoundCheckpoint(path)")
+        # mutant: round-whose-release-failed-saved-as-done
+        if self._has_failed:
+            raise FerroError("the release of a round failed after it was paid for: start again, the checkpoint has it")
+        if self._run.current is not None:
+            raise FerroError(f"round {self._run.current.number} must be released before the model after it is saved")
+        state = self._run.state()
+        planned = json.loads(state).get("plan_delta")
+        about = {
+            "name": json.loads(state)["run"],
+            "key": self._key,
+            "plan": self._run.plan.fingerprint,
+            "plan_delta": None if planned is None else float.fromhex(planned),
+            "next_step": self._run.step_number,
+            "state": state.decode(),
+            "records": [asdict(record) for record in self._records],
+        }
+        self._checkpoint.save(about, arrays, {} if notes is None else notes)
+        self._is_unsaved = False
 
     @property
     def plan(self) -> Any:
@@ -283,6 +393,11 @@ class FederatedRun(Records):
     def __next__(self) -> FederatedRound:
         run = self._run
         expected = run.step_number
+        # mutant: round-begun-before-the-last-one-is-saved
+        if self._is_unsaved:
+            raise FerroError(
+                "save the model before the next round begins, the initial one before the first: call save(arrays)"
+            )
         if run.current is None and self._beyond(expected):
             raise StopIteration
         step = next(run)
@@ -291,6 +406,15 @@ class FederatedRun(Records):
             run.close()
             raise StopIteration
         return FederatedRound(self, step, self._casting)
+
+    def _note(self, number: int, multiplier: float, clip_norm: float, denominator: float) -> None:
+        self._is_unsaved = self._checkpoint is not None
+        super()._note(number, multiplier, clip_norm, denominator)
+
+    def _note_failure(self) -> None:
+        """Note that a release failed; if its step was paid for, only another process can repeat it."""
+        if self._checkpoint is not None and self._run.current is None:
+            self._is_unsaved = self._has_failed = True
 
     def _beyond(self, number: int) -> bool:
         """Return whether a round would bring ε above the target."""
@@ -310,3 +434,12 @@ class FederatedRun(Records):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._run.__exit__(kind, error, trace)
+
+
+def _check_key(checkpoint: RoundCheckpoint, ledger: Any, key: str | None) -> None:
+    # mutant: checkpoint-of-a-training-without-a-name
+    if ledger is not None and key is None:
+        raise InvalidParameter(
+            f"key must be given with a ledger and the checkpoint {str(checkpoint.path)!r}: it names the charges of "
+            "this training, which a server that starts again has to find; for example key='training-1'"
+        )

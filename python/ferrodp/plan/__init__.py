@@ -4,6 +4,8 @@
     The value: calibrated, forecast, written to JSON, started.
 `PlanRun`, `PlanStep`
     A run of it, step by step: draws who takes part, clips and sums their vectors, releases the sum with noise.
+`KeptSum`
+    What a run that must lose no step keeps of one before it is paid for.
 `Forecast`
     What a plan will cost: a table, a plot, JSON.
 `PoissonSampling`, `FixedSizeSampling`, `RandomAllocation`, `CyclicPoisson`, `FullBatch`, `GivenOrder`
@@ -18,6 +20,7 @@
 What is drawn is what is accounted: none of the four can be configured apart from the others.
 """
 
+from ferrodp.plan._kept import KeptSum
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
 from ferrodp.plan.correlated import CorrelatedNoise
 from ferrodp.plan.forecast import Forecast
@@ -58,6 +61,7 @@ __all__ = [
     "FullBatch",
     "GivenOrder",
     "InverseTimeDecay",
+    "KeptSum",
     "NoiseSchedule",
     "PerGroupClipping",
     "PiecewiseNoise",

@@ -69,6 +69,11 @@ class StepSum(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def parts(self) -> dict[str, ClippedSum[Any]]:
+        """The sums that this one consists of, by name: what is kept of it, and what kept ones are merged into."""
+
+    @property
+    @abc.abstractmethod
     def count(self) -> int:
         """How many vectors were added."""
 
@@ -163,6 +168,10 @@ class _OneSum(StepSum):
 
     def merge(self, other: object) -> None:
         self._total.merge(other)  # type: ignore[arg-type]  # refuses what is no sum
+
+    @property
+    def parts(self) -> dict[str, ClippedSum[Any]]:
+        return {"": self._total}
 
     @property
     def count(self) -> int:
@@ -287,6 +296,10 @@ class _GroupSums(StepSum):
         raise InvalidParameter("merge takes sums of one clip norm; with PerGroupClipping add the vectors here")
 
     @property
+    def parts(self) -> dict[str, ClippedSum[Any]]:
+        return dict(self._totals)
+
+    @property
     def count(self) -> int:
         return max(total.count for total in self._totals.values())
 
@@ -338,6 +351,10 @@ class _AdaptiveSum(StepSum):
 
     def merge(self, other: object) -> None:
         self._total.merge(other)  # type: ignore[arg-type]
+
+    @property
+    def parts(self) -> dict[str, ClippedSum[Any]]:
+        return {"": self._total}
 
     @property
     def count(self) -> int:

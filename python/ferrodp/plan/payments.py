@@ -9,6 +9,7 @@ that is killed goes on without being charged again, and releases no step twice.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import threading
 from collections.abc import Sequence
@@ -71,6 +72,7 @@ class Payments:
         self._starts = list(itertools.accumulate((charge.num_steps for charge in charges), initial=0))
         self._ledger, self._scope = ledger, scope
         self._ticket: Ticket | None = None
+        self._was_paid = False  # by a run that died after it had kept the sum that this one releases
         self._whole: Ticket | None = None
         self._whole_event, self._whole_begun = event, False
         self._process = _fork.generation()
@@ -214,8 +216,11 @@ class Payments:
             ticket.close()
         return ticket.state is TicketState.HELD
 
-    def reserve(self, charge: int) -> bool:
+    def reserve(self, charge: int, *, anew: bool = False) -> bool:
         """Reserve a charge before its first step; False if it was used before, here or by a run that died.
+
+        With `anew`, one that another run of this training has reserved and not begun is taken from it: what that run
+        kept to be drawn under it can be drawn no more.
 
         Raises
         ------
@@ -225,15 +230,48 @@ class Payments:
         # mutant: covered-step-repeated
         if self._ledger is None or self._scope is None:
             return True
-        ticket = self._checked(
-            self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
-        )
+        ticket = self._found(charge)
+        # mutant: reservation-shared-by-two-runs-that-keep-sums
+        if anew and ticket.state is TicketState.HELD and not ticket.is_new:
+            with contextlib.suppress(TicketError):  # armed by the other run in between
+                ticket.cancel()
+            ticket = self._found(charge)
         # mutant: step-that-was-charged-repeated
         if ticket.state is not TicketState.HELD:
             self.begun = max(self.begun, charge + 1)
             return False
-        self._ticket = ticket
+        self._ticket, self._was_paid = ticket, False
         return True
+
+    def take_up(self, charge: int, ticket_id: str | None) -> bool:
+        """Find the charge under which a sum was kept; False if it belongs to another run of the training by now.
+
+        A sum and the key of its noise are kept under one ticket, by the one run that reserved it. So if that ticket was
+        armed, this noise is what it was armed for, and drawing it again gives the same numbers.
+        """
+        if self._ledger is None or self._scope is None:
+            return ticket_id is None
+        ticket = self._found(charge)
+        # mutant: kept-sum-released-under-the-charge-of-another
+        if ticket.id != ticket_id:
+            if ticket.is_new:
+                ticket.close()
+            return False
+        self._ticket, self._was_paid = ticket, ticket.state is not TicketState.HELD
+        return True
+
+    @property
+    def ticket_id(self) -> str | None:
+        """Name of the ticket that is reserved now; None without a ledger."""
+        return None if self._ticket is None else self._ticket.id
+
+    def _found(self, charge: int) -> Ticket:
+        """Return the ticket of a charge, reserved if there was none."""
+        assert self._ledger is not None
+        assert self._scope is not None
+        return self._checked(
+            self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
+        )
 
     def _recorded(self, charge: int) -> PrivacyEvent:
         # mutant: steps-of-a-charged-plan-charged-again
@@ -294,8 +332,10 @@ class Payments:
             if self.plan_delta is not None:
                 # mutant: plan-that-may-be-given-back-pays
                 self._begin_plan()
+            if self._was_paid:
+                ticket.check_running()
             # mutant: charge-that-was-never-recorded-pays
-            if ticket.state is not TicketState.ARMED:
+            elif ticket.state is not TicketState.ARMED:
                 ticket.arm()  # refuses a ticket whose record failed: whether it was written is unknown
             else:
                 # mutant: frozen-scope-goes-on-within-a-round

@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from ferrodp.audit.canaries import LEAST_CANARIES, CanaryMethod
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NeighboringRelation, NonPrivateEvent, PrivacyEvent
 from ferrodp.plan._canaries import Canaries
+from ferrodp.plan._kept import KeptSum, StepKeeper
 from ferrodp.plan._noise_file import key_in
 from ferrodp.plan._sums import StepSum, grid_of, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, FlatClipping
@@ -30,6 +31,7 @@ from ferrodp.plan.step import PlanStep, Tree
 from ferrodp.random import NoiseSource, fixed_size_sample, poisson_sample, random_allocation
 from ferrodp.random.noise import source_or_default
 from ferrodp.random.samples import Indices
+from ferrodp.sums import ClippedSum
 from ferrodp.sums.layout import Layout, from_template
 from ferrodp.tickets import TicketLedger
 
@@ -110,8 +112,8 @@ class PlanRun(Generic[Tree]):
     """
 
     __slots__ = (
-        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_correlated", "_current", "_expected", "_layout",
-        "_next", "_payments", "_plan", "_source", "_stop_reason", "_stopped",
+        "__weakref__", "_allocation", "_canaries", "_clip_norm", "_correlated", "_current", "_expected", "_keep",
+        "_kept", "_layout", "_next", "_payments", "_plan", "_source", "_stop_reason", "_stopped",
     )  # fmt: skip
 
     _canaries: Canaries | None
@@ -194,6 +196,8 @@ class PlanRun(Generic[Tree]):
             plan_delta=plan_delta,
         )
         self._canaries = None
+        self._keep: Callable[[KeptSum], None] | None = None
+        self._kept: KeptSum | None = None
         self._current: PlanStep[Tree] | None = None
         self._allocation: list[Indices] | None = None
         self._stopped: Literal["finished", "budget"] | None = None
@@ -352,6 +356,11 @@ class PlanRun(Generic[Tree]):
                 f"step {self._current.number} must be released before the next one: call its release(), for an empty "
                 "or unwanted batch too; where gradients are accumulated, all parts of a batch are added to one step"
             )
+        kept, self._kept = self._kept, None
+        if kept is not None and self._stopped is None:
+            step = self._taken_up(kept)
+            if step is not None:
+                return step
         while self._stopped is None and self._next < self._plan.num_steps:
             covered = self._payments.steps_of(self._payments.charge_of(self._next))
             # mutant: round-charged-again-at-each-step
@@ -359,7 +368,8 @@ class PlanRun(Generic[Tree]):
                 return self._step(self._next - covered.start)
             self._allocation = None
             try:
-                if self._payments.reserve(self._payments.charge_of(self._next)):
+                anew = self._keep is not None
+                if self._payments.reserve(self._payments.charge_of(self._next), anew=anew):
                     return self._step(0)
             except BudgetExceeded as error:
                 self._stopped, self._stop_reason = "budget", str(error)
@@ -367,6 +377,90 @@ class PlanRun(Generic[Tree]):
                 self._next = min(covered.stop, self._plan.num_steps)  # charged before, and perhaps released: left out
         self._stopped = self._stopped or "finished"
         raise StopIteration
+
+    def keep_sums(self, keep: Callable[[KeptSum], None], kept: KeptSum | None = None) -> None:
+        """Write the sum of each step down before it is paid for, so that no step that was paid for is lost.
+
+        A step draws its noise with the key of its `KeptSum`. A process that dies after that and goes on can release the
+        step again: the same numbers, under the same payment. It has to: a sum that is formed anew, under a payment that
+        was spent, would be a second release.
+
+        Parameters
+        ----------
+        keep : callable
+            Is given a `KeptSum` before each payment and has to store it durably, where only its owner can read it, in
+            place of the one before. What it raises ends the release; nothing was paid or drawn then.
+        kept : KeptSum, optional
+            The newest that was stored, if its step was not recorded as done: that step is handed out next, complete.
+
+        Raises
+        ------
+        InvalidParameter
+            If the run has canaries, correlated noise, a seeded source, or a step that was handed out; or if `kept` is
+            not of this run.
+        FerroError
+            In a forked child.
+
+        Notes
+        -----
+        Where one charge pays for several steps (`RandomAllocation`, `CyclicPoisson`), the step that was kept is
+        released, and the others of that charge are left out, as by `from_state`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> plan = PrivacyPlan(
+        ...     population_size=2,
+        ...     sampling=FullBatch(),
+        ...     num_steps=2,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(1.0),
+        ... )
+        >>> run = plan.start(np.zeros(3))
+        >>> stored = []
+        >>> run.keep_sums(stored.append)
+        >>> step = next(run)
+        >>> step.add(np.ones((2, 3)))
+        >>> released, state = step.release(), run.state()
+        >>> stored
+        [<KeptSum of step 0>]
+        """
+        self._payments.check_process()
+        unusual = {
+            "audit_canaries": self._canaries is not None,
+            "CorrelatedNoise": self._correlated is not None,
+            "a seeded source": not self._source.is_private,
+        }
+        # mutant: correlated-noise-drawn-from-kept-keys
+        for what, is_there in unusual.items():
+            if is_there:
+                raise InvalidParameter(f"a run that keeps its sums must be without {what}")
+        if self._current is not None:
+            raise InvalidParameter("sums have to be kept from the first step on that is handed out; call it before")
+        if kept is not None:
+            if not isinstance(kept, KeptSum) or not 0 <= kept.step < self._plan.num_steps:
+                raise InvalidParameter(f"kept must be a KeptSum of a step of the plan, or None, got {kept!r}")
+            if len(kept.key) != 32 or set(kept.parts) != set(self._new_sum().parts):
+                raise InvalidParameter("kept must be what this run gave to `keep`: its sums are others")
+            self._next, self._kept = kept.step, kept
+        self._keep = keep
+
+    def _taken_up(self, kept: KeptSum) -> PlanStep[Tree] | None:
+        """Return the step of a kept sum; None if its charge belongs to another run by now, or there is no budget."""
+        assert self._keep is not None
+        try:
+            if not self._payments.take_up(self._payments.charge_of(kept.step), kept.ticket):
+                return None
+        except BudgetExceeded as error:
+            self._stopped, self._stop_reason = "budget", str(error)
+            return None
+        total = self._new_sum()
+        for name, part in total.parts.items():
+            part.merge(ClippedSum.from_state(kept.parts[name]))
+        self._current = step = self._made(None, None, total)
+        step._keeper = StepKeeper(self._keep, kept.step, kept.ticket, kept.key)
+        return step
 
     def _step(self, offset: int) -> PlanStep[Tree]:
         indices = self._draw(offset)
@@ -377,7 +471,13 @@ class PlanRun(Generic[Tree]):
         total = self._new_sum()
         if self._canaries is not None:
             total.signs = self._canaries.signs(self._next, offset)
-        self._current = PlanStep(
+        self._current = self._made(indices, groups, total)
+        if self._keep is not None:
+            self._current._keeper = StepKeeper(self._keep, self._next, self._payments.ticket_id)
+        return self._current
+
+    def _made(self, indices: Indices | None, groups: list[Indices] | None, total: StepSum) -> PlanStep[Tree]:
+        return PlanStep(
             self._plan,
             self._next,
             self._expected,
@@ -389,7 +489,6 @@ class PlanRun(Generic[Tree]):
             self._source,
             self._done,
         )
-        return self._current
 
     @property
     def _seeded(self) -> NoiseSource | None:
@@ -433,6 +532,10 @@ class PlanRun(Generic[Tree]):
         self._next = step.number + 1
         self._current = None
         self._payments.finish(step.number)
+        if self._keep is not None and step.indices is None:
+            # mutant: charge-of-several-steps-goes-on-after-a-kept-one
+            covered = self._payments.steps_of(self._payments.charge_of(step.number))
+            self._next = min(covered.stop, self._plan.num_steps)
         if self._next == self._plan.num_steps:
             self._payments.give_back()  # a round whose last steps lie beyond the plan: spent
 

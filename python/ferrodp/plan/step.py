@@ -13,6 +13,7 @@ from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
+from ferrodp.plan._kept import StepKeeper
 from ferrodp.plan._sums import StepSum
 from ferrodp.plan.clipping import AdaptiveClipping
 from ferrodp.plan.correlated import check_no_block
@@ -55,6 +56,8 @@ class PlanStep(Generic[Tree]):
         With `audit_canaries`: what was released about the canaries, in clip norms.
     expected_batch_size : float or None
         What the release is divided by.
+    is_kept : bool
+        Whether the sum is complete: with `PlanRun.keep_sums`, after a release that failed or a process that died.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class PlanStep(Generic[Tree]):
         "_expected",
         "_groups",
         "_indices",
+        "_keeper",
         "_layout",
         "_lock",
         "_missing",
@@ -122,6 +126,7 @@ class PlanStep(Generic[Tree]):
         self._expected = expected_batch_size
         self._sum, self._payments, self._source, self._done = total, payments, source, done
         self._begun = self._over = False
+        self._keeper: StepKeeper | None = None
         self._missing = 0
         self._lock = threading.Lock()
 
@@ -139,6 +144,11 @@ class PlanStep(Generic[Tree]):
     def groups(self) -> list[Indices] | None:
         """The units of each group, with `records_per_group` > 1; secret."""
         return self._groups
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the sum is complete and written down, perhaps by a run that died: nothing can be added any more."""
+        return self._keeper is not None and self._keeper.is_kept
 
     @property
     def noise_multiplier(self) -> float:
@@ -177,7 +187,7 @@ class PlanStep(Generic[Tree]):
         FerroError
             If the step was released.
         """
-        self._check_open()
+        self._check_unkept()
         self._sum.add(gradients)
 
     def add_one(self, update: Any, *, minus: Any = None) -> None:
@@ -195,7 +205,7 @@ class PlanStep(Generic[Tree]):
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, FerroError
             As for `add`.
         """
-        self._check_open()
+        self._check_unkept()
         self._sum.add_one(update, minus)
 
     def add_missing(self, count: int) -> None:
@@ -213,7 +223,7 @@ class PlanStep(Generic[Tree]):
         FerroError
             If the step was released.
         """
-        self._check_open()
+        self._check_unkept()
         self._missing += _validate.count("count", count, minimum=0)
 
     def merge(self, total: Any) -> None:
@@ -229,7 +239,7 @@ class PlanStep(Generic[Tree]):
         InvalidParameter, InvalidType, FerroError
             If it is another kind of sum, or this step or the sum was released.
         """
-        self._check_open()
+        self._check_unkept()
         self._sum.merge(total)
 
     def release(self, *, denominator: Real | None = None) -> Tree:
@@ -350,6 +360,12 @@ class PlanStep(Generic[Tree]):
         if self._over:
             raise FerroError(f"step {self._number} was released, or its run has ended; go on with the next one")
 
+    def _check_unkept(self) -> None:
+        self._check_open()
+        # mutant: kept-sum-takes-more-vectors
+        if self.is_kept:
+            raise FerroError(f"the sum of step {self._number} is complete and was kept: release it")
+
     def _check_count(self, added: int | None = None) -> None:
         """Refuse a batch that is not the one that was drawn. No message tells how many there were."""
         drawn = self._indices if self._groups is None else self._groups
@@ -384,14 +400,15 @@ def release_flat(
         step._check_count()
         divisor = step._divisor(denominator)
         total = step._sum
-        ticket = step._payments.ticket_for(step._number) if total.takes_ticket else None
+        source, ticket = step._source, step._payments.ticket_for(step._number) if total.takes_ticket else None
+        if step._keeper is not None:
+            # mutant: sum-kept-and-noised-from-another-key
+            source, ticket = step._keeper.source(total.parts, source), None
         # In a given order the least noise of all is charged first, which need not be that of this step.
         if ticket is not None and isinstance(step._plan.sampling, GivenOrder):
             ticket = None
         try:
-            return total.release(
-                step.noise_multiplier, divisor, source=step._source, ticket=ticket, pay=step._pay, out=out
-            )
+            return total.release(step.noise_multiplier, divisor, source=source, ticket=ticket, pay=step._pay, out=out)
         finally:
             step._finish(ticket)
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, MetricRecord
+from flwr.app.exception import AppExitException
 from flwr.serverapp.strategy import (
     Bulyan,
     DifferentialPrivacyServerSideFixedClipping,
@@ -139,8 +140,8 @@ def test_epsilon_is_that_of_the_accountant_and_written_round_by_round(grid, mode
         accountant.compose(PoissonSampledEvent(sampling_probability=0.25, event=GaussianEvent(noise_multiplier=1.0)))
         assert float(row["epsilon"]) == accountant.epsilon(DELTA)
     assert strategy.epsilon == accountant.epsilon(DELTA)
-    sizes = [len(nodes) for nodes in asked.asked[0::2]]
-    assert len({tuple(nodes) for nodes in asked.asked[0::2]}) == 5
+    sizes = [len(nodes) for nodes in asked.asked]
+    assert len({tuple(nodes) for nodes in asked.asked}) == 5
     assert 15 < sum(sizes) < 85  # 200 chances of 1/4: beyond 5.7 standard deviations
 
 
@@ -153,10 +154,10 @@ def test_it_halts_before_the_round_that_would_exceed_the_target(grid, model):
 
     assert strategy.run.round_number == 7
     assert strategy.epsilon == target
-    assert [len(nodes) for nodes in asked.asked[0::2]] == [10] * 7 + [0] * 43
+    assert [len(nodes) for nodes in asked.asked] == [10] * 7
 
 
-def test_a_ledger_is_charged_before_clients_are_asked_and_its_end_ends_the_rounds(grid, model, tmp_path):
+def test_a_ledger_is_charged_before_clients_are_asked_and_its_end_ends_the_run(grid, model, tmp_path):
     plan = plan_of(10, steps=20, noise=4.0)
     with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
         ledger.create("flower", epsilon=plan.epsilon_after(5, DELTA) * 1.05, delta=DELTA, measure="gdp")
@@ -176,7 +177,7 @@ def test_a_ledger_is_charged_before_clients_are_asked_and_its_end_ends_the_round
         again = private(plan, ledger=ledger, scope="flower", key="t")
         asked = grid(10, update)
         again.start(asked, model(w=np.zeros(4, np.float32)), num_rounds=1)
-        assert asked.asked[0] == []
+        assert asked.asked == []
         assert ledger.remaining_count("flower", plan.charges()[0].event) == 0
 
 
@@ -245,6 +246,8 @@ def test_strategies_that_would_be_wrong_are_refused(inner, said):
         (plan_of, {"max_epsilon": -1}, "max_epsilon must be"),
         (plan_of, {"skip": "w"}, "skip must be a sequence"),
         (plan_of, {"share_evaluation": 1}, "share_evaluation"),
+        (plan_of, {"on_exhausted": "raise"}, "on_exhausted must be"),
+        (plan_of, {"checkpoint": 7}, "checkpoint must be a path"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(plan, options, said):
@@ -327,7 +330,7 @@ def test_fixed_size_samples_are_asked_as_drawn(grid, model):
     asked = grid(12, added(0.1))
     private(plan).start(asked, model(w=np.zeros(1, np.float32)))
 
-    assert [len(nodes) for nodes in asked.asked[0::2]] == [5] * 6
+    assert [len(nodes) for nodes in asked.asked] == [5] * 6
 
 
 @pytest.mark.parametrize(
@@ -385,3 +388,44 @@ def test_rounds_beyond_the_plan_are_announced_once(grid, model, caplog):
 
     told = [record.getMessage() for record in caplog.records if "ask no client" in record.getMessage()]
     assert told == ["round 3 and later ones ask no client and leave the model as it is: the plan has 2 rounds"]
+
+
+@pytest.mark.parametrize("reason", ["budget", "target"])
+def test_a_run_that_has_to_fail_at_the_end_of_its_budget_ends_with_flowers_own_code(grid, model, tmp_path, reason):
+    plan = plan_of(4, steps=50, noise=4.0)
+    limit = plan.epsilon_after(3, DELTA)
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("app", epsilon=limit * 1.05, delta=DELTA, measure="gdp")
+        options = {"ledger": ledger, "scope": "app"} if reason == "budget" else {"max_epsilon": limit}
+        strategy = private(plan, on_exhausted="fail", delta=DELTA, **options)
+        asked = grid(4, added(1.0))
+        with pytest.raises(AppExitException, match="epsilon is") as error:
+            strategy.start(asked, model(w=np.zeros(3, np.float32)))
+    assert error.value.exit_code == 200
+    assert len(asked.asked) == len(strategy.records) >= 3
+    private(plan_of(4, steps=2), on_exhausted="fail").start(grid(4, added(1.0)), model(w=np.zeros(3)), num_rounds=5)
+
+
+@pytest.mark.parametrize("inner", [FedAvgM, FedAdam, FedYogi])
+def test_a_first_round_without_clients_is_a_round(grid, model, inner):
+    plan = plan_of(10, sampling=PoissonSampling(1e-9), steps=2)
+    strategy = private(plan, inner(fraction_evaluate=0.0))
+    strategy.start(grid(10, added(1.0)), model(w=np.zeros(50, np.float32)))
+
+    assert strategy.epsilon == plan.epsilon(DELTA)
+
+
+def test_initial_and_final_models_are_evaluated_with_public_data(grid, model):
+    seen = []
+
+    def evaluate(number, arrays):
+        seen.append((number, float(weights(arrays)[0])))
+        return MetricRecord({"seen": len(seen)})
+
+    result = private(plan_of(4, steps=2)).start(
+        grid(4, added(1.0)), model(w=np.zeros(3, np.float32)), evaluate_fn=evaluate
+    )
+    assert [number for number, _ in seen] == [0, 1, 2]
+    assert seen[0][1] == 0.0
+    assert seen[2][1] == float(weights(result.arrays)[0])
+    assert result.evaluate_metrics_serverapp[2]["seen"] == 3

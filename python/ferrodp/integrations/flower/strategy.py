@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,10 @@ from ferrodp._base import _validate
 from ferrodp._base._casting import Casting, casting, widest
 from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
-from ferrodp.federated import FederatedRound, FederatedRun, RoundRecord
+from ferrodp.federated import FederatedRound, FederatedRun, RoundCheckpoint, RoundRecord
+from ferrodp.integrations.flower._inner import InnerState
 from ferrodp.integrations.flower._library import array_of, array_record, library, model_of
+from ferrodp.integrations.flower._rounds import exhausted, run_rounds
 from ferrodp.plan import CyclicPoisson, PrivacyPlan, RandomAllocation
 
 __all__ = ["PrivateStrategy"]
@@ -57,6 +60,13 @@ class PrivateStrategy:
         No round begins that would bring ε above this; finite, > 0.
     skip : sequence of str
         Names of arrays that are not trained, such as counters: they keep the server's value. Others must be floats.
+    checkpoint : str or Path, optional
+        A file in which `start` keeps the model, what the inner strategy remembers, and the run, after each round. A
+        server that was killed and starts again with it goes on with all of them, and loses no round that was paid for:
+        `ferrodp.federated.RoundCheckpoint` has the rules. With a ledger it needs a `key`.
+    on_exhausted : {"end", "fail"}
+        What `start` does before a round that the budget or `max_epsilon` does not allow: return what there is, or raise
+        Flower's ``PrivacyBudgetExhausted``, with which a server app ends with exit code 200.
     log : str or Path, optional
         A CSV file, to which each round appends its `RoundRecord`, with ε so far.
     share_evaluation : bool
@@ -122,6 +132,8 @@ class PrivateStrategy:
         delta: Real = 1e-5,
         max_epsilon: Real | None = None,
         skip: Sequence[str] = (),
+        checkpoint: str | Path | None = None,
+        on_exhausted: Literal["end", "fail"] = "end",
         log: str | Path | None = None,
         share_evaluation: bool = False,
         wait: Real = 60.0,
@@ -153,6 +165,21 @@ class PrivateStrategy:
         self._max_epsilon = (
             None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")
         )
+        if on_exhausted not in ("end", "fail"):
+            raise _validate.out_of_domain("on_exhausted", "'end' or 'fail'", on_exhausted)
+        if checkpoint is not None and not isinstance(checkpoint, (str, Path)):
+            raise InvalidType(
+                f"checkpoint must be a path or None, got {type(checkpoint).__name__}; for example 'training.round'"
+            )
+        # mutant: flower-checkpoint-of-a-training-without-a-name
+        if checkpoint is not None and ledger is not None and key is None:
+            raise InvalidParameter(
+                "key must be given with a ledger and a checkpoint: it names the charges of this training, which a "
+                "server that starts again has to find; for example key='training-1'"
+            )
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._on_exhausted = on_exhausted
+        self._inner_state = InnerState(inner)
         self._skip = tuple(skip)
         self._log = None if log is None else Path(log)
         self._share_evaluation = _validate.truth("share_evaluation", share_evaluation)
@@ -186,7 +213,7 @@ class PrivateStrategy:
 
     @property
     def records(self) -> tuple[RoundRecord, ...]:
-        """What may be told of each round that was released, since this strategy was made."""
+        """What may be told of each round that was released, since this strategy was made or its checkpoint began."""
         return () if self._run is None else self._run.records
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
@@ -207,24 +234,28 @@ class PrivateStrategy:
         InvalidParameter, InvalidArrayType
             If more clients are connected than the plan's population, or the model has arrays that are not floats and
             not skipped. Nothing was charged.
+        FerroError
+            With a checkpoint, outside of `start`; or if the round before was not aggregated.
         """
         model = model_of(arrays, self._skip)
+        if self._run is None and self._checkpoint is not None:
+            raise FerroError("rounds with a checkpoint are run by start(grid, initial_arrays)")
         nodes = self._connected(grid)
         if self._run is None:
-            self._dtype = widest(model, self._skip)
+            self._begin(model, widest(model, self._skip), None)
+        assert self._run is not None
         self._casting = casting(model, self._dtype, self._skip)
-        if self._run is None:
-            self._run = FederatedRun(
-                self._plan, self._casting.template, delta=self._delta, max_epsilon=self._max_epsilon, **self._payment
-            )
-        elif self._round is not None:
+        if self._round is not None:
             raise FerroError("a round must be aggregated before the next one is configured")
         self._model, self._base = model, self._casting.cast(model, "model")
         self._round = next(self._run, None)
         if self._round is None:
             self._announce_end(server_round)
             return []
-        assert self._round.clients is not None
+        if self._round.clients is None:  # complete, kept by a server that was killed
+            self._asked = set()
+            self._content(server_round, arrays, config, grid)
+            return []
         drawn, number = set(self._round.clients.tolist()), self._round.number
         for node in nodes:
             self._since.setdefault(node, number)
@@ -239,10 +270,15 @@ class PrivateStrategy:
         if self._is_over:
             return
         self._is_over = True
+        _LOGGER.warning(
+            "round %d and later ones ask no client and leave the model as it is: %s", server_round, self._why()
+        )
+
+    def _why(self) -> str:
+        """Return why no round is begun any more."""
         assert self._run is not None
         whys = {"finished": f"the plan has {self._plan.num_steps} rounds", "target": "max_epsilon is reached"}
-        why = whys.get(str(self._run.stopped), "the ledger's budget is spent")
-        _LOGGER.warning("round %d and later ones ask no client and leave the model as it is: %s", server_round, why)
+        return whys.get(str(self._run.stopped), "the ledger's budget is spent")
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
         """Clip and add the updates, release their noised mean, and hand it to the inner strategy as one reply.
@@ -270,7 +306,7 @@ class PrivateStrategy:
                 pass
             return None, None
         waiting = set(self._asked)
-        for reply in replies:
+        for reply in replies if not current.is_kept else ():
             # mutant: one-client-replies-twice
             if reply.metadata.src_node_id in waiting and not reply.has_error():
                 waiting.discard(reply.metadata.src_node_id)
@@ -280,10 +316,13 @@ class PrivateStrategy:
                 else:
                     # mutant: whole-model-added-for-the-update
                     current.add(sent, minus=self._base)
-        current.add_missing(len(waiting))
+        if not current.is_kept:
+            current.add_missing(len(waiting))
         noised = current.release()
-        self._round = None
         arrays, _ = self._inner.aggregate_train(server_round, [self._reply(noised)])
+        if self._checkpoint is not None:
+            self._save(server_round, self._model if arrays is None else model_of(arrays, self._skip))
+        self._round = None
         return arrays, self._report(server_round, run.records[-1])
 
     def configure_evaluate(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Iterable[Any]:
@@ -339,25 +378,109 @@ class PrivateStrategy:
         log(info, "\t│\t└──Epsilon of %d rounds: %.4f at delta %g", plan.num_steps, epsilon, self._delta)
         self._inner.summary()
 
-    def start(self, grid: Any, initial_arrays: Any, **options: Any) -> Any:
-        """Run the rounds, as `flwr.serverapp.strategy.Strategy.start` does.
+    def start(
+        self,
+        grid: Any,
+        initial_arrays: Any,
+        num_rounds: int | None = None,
+        timeout: float = 3600.0,
+        train_config: Any = None,
+        evaluate_config: Any = None,
+        evaluate_fn: Callable[[int, Any], Any] | None = None,
+    ) -> Any:
+        """Run the rounds, as `flwr.serverapp.strategy.Strategy.start` does, until the plan or the budget ends.
 
         Parameters
         ----------
-        grid, initial_arrays, **options
-            As there; `num_rounds` is the plan's number of steps unless given.
+        grid, initial_arrays, timeout, train_config, evaluate_config, evaluate_fn
+            As there. With a checkpoint that has a model, that one is used instead of `initial_arrays`.
+        num_rounds : int, optional
+            By default the plan's number of steps. With a checkpoint, those before it count.
 
         Returns
         -------
         flwr.serverapp.strategy.Result
+            With the newest model, also if no round was run.
 
         Raises
         ------
+        flwr.serverapp.exception.PrivacyBudgetExhausted
+            With ``on_exhausted="fail"``, before the first round that the budget or `max_epsilon` does not allow.
         FerroError
-            As for the other methods.
+            As for the other methods; or if another server has the checkpoint open.
         """
-        options.setdefault("num_rounds", self._plan.num_steps)
-        return library("flwr.serverapp.strategy").Strategy.start(self, grid, initial_arrays, **options)
+        rounds = self._plan.num_steps if num_rounds is None else _validate.count("num_rounds", num_rounds)
+        settings = {
+            "num_rounds": rounds,
+            "timeout": timeout,
+            "train_config": train_config,
+            "evaluate_config": evaluate_config,
+            "evaluate_fn": evaluate_fn,
+        }
+        if self._checkpoint is None:
+            result = run_rounds(self, grid, initial_arrays, done=0, **settings)
+        else:
+            with RoundCheckpoint(self._checkpoint) as kept:
+                done, arrays = self._resumed(kept, initial_arrays)
+                result = run_rounds(self, grid, arrays, done=done, **settings)
+        stopped = None if self._run is None else self._run.stopped
+        if self._on_exhausted == "fail" and stopped in ("budget", "target"):
+            raise exhausted(f"{self._why()}; epsilon is {self.epsilon:.6g} at delta {self._delta:g}")
+        return result
+
+    def _begin(self, model: dict[str, Any], dtype: np.dtype[Any], kept: RoundCheckpoint | None) -> None:
+        """Start the run, or go on with that of a checkpoint."""
+        self._dtype = dtype
+        self._run = FederatedRun(
+            self._plan,
+            casting(model, dtype, self._skip).template,
+            delta=self._delta,
+            max_epsilon=self._max_epsilon,
+            checkpoint=kept,
+            **self._payment,
+        )
+
+    def _resumed(self, kept: RoundCheckpoint, initial_arrays: Any) -> tuple[int, Any]:
+        """Return how many rounds are done, and the model after them."""
+        if self._run is not None:
+            raise FerroError("a strategy with a checkpoint is started once: make another one")
+        saved, notes = kept.arrays, kept.notes
+        if saved is None:
+            model = model_of(initial_arrays, self._skip)
+            self._begin(model, widest(model, self._skip), kept)
+            self._save(0, model)
+            return 0, initial_arrays
+        model = {name.removeprefix("model/"): array for name, array in saved.items() if name.startswith("model/")}
+        self._begin(model, np.dtype(notes["dtype"]), kept)
+        self._inner_state.restore(notes["inner"], saved)
+        self._slots, self._since = dict(notes["slots"]), dict(notes["since"])
+        self._complete_log()
+        return notes["server_round"], array_record(model)
+
+    def _save(self, server_round: int, model: dict[str, Any]) -> None:
+        """Write all of it to the checkpoint; what was released may be told from then on."""
+        assert self._run is not None
+        arrays = {f"model/{name}": np.asarray(array) for name, array in model.items()}
+        notes = {
+            "server_round": server_round,
+            "dtype": self._dtype.name,
+            "inner": self._inner_state.saved(arrays),
+            "slots": list(self._slots.items()),
+            "since": list(self._since.items()),
+        }
+        self._run.save(arrays, notes=notes)
+
+    def _complete_log(self) -> None:
+        """Append the rounds that are in the checkpoint and not in the log: a server was killed between the two."""
+        if self._log is None:
+            return
+        known = set()
+        if self._log.exists():
+            with self._log.open(newline="", encoding="utf-8") as stream:
+                known = {row.get("round") for row in csv.DictReader(stream)}
+        for record in self.records:
+            if str(record.round) not in known:
+                record.append_to(self._log)
 
     def _connected(self, grid: Any) -> list[int]:
         """Return the connected nodes, each with a slot of the population that it keeps."""
@@ -380,16 +503,22 @@ class PrivateStrategy:
     def _messages(self, server_round: int, arrays: Any, config: Any, grid: Any) -> list[Any]:
         """Return a message with what the inner strategy would send for each client that is asked."""
         app = library("flwr.app")
-        content = None
-        if self._asked:
-            for message in self._inner.configure_train(server_round, arrays, config, _Nodes(grid, self._asked)):
-                content = message.content
-                break
-        if content is None:
-            config["server-round"] = server_round
-            content = app.RecordDict({self._key("arrayrecord_key"): arrays, self._key("configrecord_key"): config})
+        content = self._content(server_round, arrays, config, grid)
         kind = app.MessageType.TRAIN
         return [app.Message(content=content, message_type=kind, dst_node_id=node) for node in sorted(self._asked)]
+
+    def _content(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+        """Return what the inner strategy would send; it is called in every round, as it may keep the model then."""
+        app = library("flwr.app")
+        for message in self._inner.configure_train(server_round, arrays, config, self._nodes(grid)):
+            return message.content
+        config["server-round"] = server_round
+        return app.RecordDict({self._key("arrayrecord_key"): arrays, self._key("configrecord_key"): config})
+
+    def _nodes(self, grid: Any) -> Any:
+        """Return a grid of as many nodes as the inner strategy waits for: its messages are not sent to them."""
+        least = [getattr(self._inner, name, 0) for name in ("min_available_nodes", "min_train_nodes")]
+        return _Nodes(grid, range(1, 1 + max(2, len(self._asked), *map(int, least))))
 
     def _key(self, name: str) -> str:
         return str(getattr(self._inner, name, {"arrayrecord_key": "arrays", "configrecord_key": "config"}.get(name)))
@@ -435,14 +564,13 @@ def _period(plan: PrivacyPlan) -> int:
 
 
 class _Nodes:
-    """A grid that shows some of its nodes; everything else is the grid's."""
+    """A grid with other nodes; everything else is the grid's."""
 
     def __init__(self, grid: Any, nodes: Iterable[int]) -> None:
         self._grid, self._nodes = grid, sorted(nodes)
 
     def get_node_ids(self) -> list[int]:
-        # A strategy waits for its least number of nodes: they are only what its message would be sent to.
-        return self._nodes if len(self._nodes) > 1 else sorted(self._grid.get_node_ids())
+        return self._nodes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._grid, name)

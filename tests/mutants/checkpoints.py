@@ -1,0 +1,128 @@
+"""Defects of servers that go on after a kill that must not pass, as fields of `mutants.Mutant`, and who notices."""
+
+KILLERS = {
+    "checkpoints": "pytest tests/federated/test_checkpoints.py",
+    "restarts": "framework flower tests/integrations/flower/test_restart.py tests/integrations/flower/test_strategy.py",
+}
+
+MUTANTS = [
+    (
+        "a reservation is shared by two runs that keep sums",
+        "reservation-shared-by-two-runs-that-keep-sums",
+        "if anew and",
+        "if False and",
+        "checkpoints",
+    ),
+    (
+        "a kept sum is released under the charge of another run",
+        "kept-sum-released-under-the-charge-of-another",
+        "ticket.id != ticket_id",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "the draws of one kept step share a key",
+        "draws-of-one-kept-step-share-a-key",
+        "self._calls += 1",
+        "self._calls += 0",
+        "checkpoints",
+    ),
+    (
+        "a sum is kept and noised from another key",
+        "sum-kept-and-noised-from-another-key",
+        "source, ticket = step._keeper.source(total.parts, source), None",
+        "_, ticket = step._keeper.source(total.parts, source), None",
+        "checkpoints",
+    ),
+    (
+        "a sum that was kept takes more vectors",
+        "kept-sum-takes-more-vectors",
+        "self.is_kept",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "correlated noise is drawn from the keys of kept sums",
+        "correlated-noise-drawn-from-kept-keys",
+        "unusual.items()",
+        "{}.items()",
+        "checkpoints",
+    ),
+    (
+        "a charge of several steps goes on after a kept one",
+        "charge-of-several-steps-goes-on-after-a-kept-one",
+        "covered = self._payments.steps_of(self._payments.charge_of(step.number))",
+        "covered = range(step.number, step.number + 1)",
+        "checkpoints",
+    ),
+    (
+        "the sum of a round that was saved is released again",
+        "kept-sum-of-a-round-that-was-saved-released",
+        "kept.step < next_step",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "a sum is deleted before the model is written",
+        "sum-deleted-before-the-model-is-written",
+        "_write(self._path, text, payload)",
+        "self._forget(), _write(self._path, text, payload)",
+        "checkpoints",
+    ),
+    (
+        "a checkpoint is not synced",
+        "checkpoint-not-synced",
+        "os.fsync(stream.fileno())",
+        "pass",
+        "checkpoints",
+    ),
+    (
+        "an altered checkpoint is read",
+        "altered-checkpoint-read",
+        "hashlib.sha256(view[:end]).digest() != data[end:]",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "a round begins before the last one is saved",
+        "round-begun-before-the-last-one-is-saved",
+        "self._is_unsaved",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "the checkpoint of another training is taken",
+        "checkpoint-of-another-training-taken",
+        "wanted.items()",
+        "{}.items()",
+        "checkpoints",
+    ),
+    (
+        "a round whose release failed is saved as done",
+        "round-whose-release-failed-saved-as-done",
+        "self._has_failed",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "a checkpoint is of a training without a name",
+        "checkpoint-of-a-training-without-a-name",
+        "ledger is not None and key is None",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "a checkpoint of Flower is of a training without a name",
+        "flower-checkpoint-of-a-training-without-a-name",
+        "checkpoint is not None and ledger is not None and key is None",
+        "False",
+        "restarts",
+    ),
+    (
+        "rounds of Flower go on after the budget",
+        "flower-rounds-go-on-after-the-budget",
+        "strategy.run.stopped is not None",
+        "False",
+        "restarts",
+    ),
+]
