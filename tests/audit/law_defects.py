@@ -212,6 +212,8 @@ NOT_FOUND: dict[str, str] = {
     "the end of an interval is as near as one candidate allows": _ACCURACY,
     "rows of an interval's end count as candidates on its other side": _ACCURACY,
     "an interval holds at levels that were not paid for": _ACCURACY,
+    "the interval of a difference is that of one mean": _ACCURACY,
+    "rows of one unit are taken for a sample": _ACCURACY,
     "the ends of an interval are looked for at the quantile itself": _ACCURACY,
     "an extreme has more certainty than its rank gives": _ACCURACY,
     "a row beyond the bounds has no candidate": _ACCURACY,

@@ -16,9 +16,24 @@ KILLERS = {
     "labels of rows": "pytest tests/statistics/test_labels_of_rows.py",
     "found keys": "pytest tests/statistics/test_found_keys.py",
     "values": "pytest tests/statistics/test_values.py",
+    "populations": "pytest tests/statistics/test_populations.py -k 'differences or refused'",
 }
 
 MUTANTS = [
+    (
+        "the interval of a difference is that of one mean",
+        "ends-of-a-difference-of-one-mean-alone",
+        "high - other",
+        "0.0",
+        "populations",
+    ),
+    (
+        "rows of one unit are taken for a sample",
+        "rows-of-one-unit-taken-for-a-sample",
+        "max_contributions == 1",
+        "max_contributions >= 1",
+        "populations",
+    ),
     (
         "different values of a unit move their number by one",
         "different-values-of-a-unit-move-by-one",

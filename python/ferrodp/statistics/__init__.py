@@ -8,7 +8,8 @@ unit of privacy that contributes at most `max_contributions` rows, under a state
 keys. `private_median` and `private_quantiles` are choices like `private_quantile`, and so are `private_min` and
 `private_max`; `private_bounds` finds bounds for the others. `private_distinct` counts different values, `private_top`
 finds the most frequent ones. `private_marginals` returns `PrivateMarginals`: contingency tables of several columns,
-measured together. `release` returns a `ReleasedTable` of counts and sums that are paid for at once.
+measured together. `population_interval` adds the error of sampling to that of noise. `release` returns a
+`ReleasedTable` of counts and sums that are paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
 public bounds and put on a grid. What is released is an integer statistic of integers plus integer noise, so the
@@ -23,6 +24,7 @@ from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.marginals.release import private_marginals
 from ferrodp.statistics.marginals.released import PrivateMarginals
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
+from ferrodp.statistics.populations import population_interval
 from ferrodp.statistics.ranks.extremes import private_bounds, private_max, private_min
 from ferrodp.statistics.ranks.quantiles import private_median, private_quantile, private_quantiles
 from ferrodp.statistics.sums import private_mean, private_sum
@@ -38,6 +40,7 @@ __all__ = [
     "PrivateGroups",
     "PrivateMarginals",
     "ReleasedTable",
+    "population_interval",
     "private_bounds",
     "private_count",
     "private_distinct",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -40,6 +40,14 @@ class Interval(NamedTuple, Generic[End]):
 
     lower: End
     upper: End
+
+
+class Sample(NamedTuple):
+    """Rows that are a sample of a population: how many were released, how far off that may be, and their bounds."""
+
+    rows: Any
+    reach: Callable[[float], float]
+    bounds: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -94,6 +102,7 @@ class Estimate(Generic[Value]):
     _law: Law | None = field(default=None, kw_only=True)
     _laws: Sequence[Law] | None = field(default=None, kw_only=True)
     _errors: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
+    _sample: Sample | None = field(default=None, kw_only=True)
 
     @overload
     def interval(self: Estimate[npt.NDArray[Any]], level: float = ...) -> Interval[npt.NDArray[np.float64]]: ...
@@ -104,8 +113,8 @@ class Estimate(Generic[Value]):
 
         It follows from the law of the noise, by no normal approximation, and costs nothing. What it holds is the
         statistic *of clamped values*, rounding included: the bias of clamping is not in it, and neither is the error of
-        sampling people from a population. For an array each number has an interval of its own; they do not all hold at
-        once with that probability.
+        sampling people from a population, which `ferrodp.statistics.population_interval` adds to means. For an array
+        each number has an interval of its own; they do not all hold at once with that probability.
 
         Parameters
         ----------
@@ -346,6 +355,7 @@ class Estimate(Generic[Value]):
             _law=laws[0] if one and laws is not None else self._law,
             _laws=None if one else laws,
             _errors=None if one else errors,
+            _sample=None if self._sample is None else self._sample._replace(rows=self._sample.rows[part]),
         )
 
     def _several(self) -> npt.NDArray[Any]:
@@ -423,11 +433,12 @@ class Estimate(Generic[Value]):
             _law=None if self._law is None else law(self._law),
             _laws=laws,
             _errors=None if self._errors is None else self._errors * abs(factor),
+            _sample=None,
         )
 
     def _with(self, value: End, statistic: str, law: Law | None) -> Estimate[End]:
         """Return another number that was made of the released one."""
-        return dataclasses.replace(self, value=value, statistic=statistic, _law=law)  # type: ignore[return-value,arg-type]
+        return dataclasses.replace(self, value=value, statistic=statistic, _law=law, _sample=None)  # type: ignore[return-value,arg-type]
 
     def _headline(self) -> str:
         value: Any = self.value

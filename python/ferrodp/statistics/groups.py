@@ -37,7 +37,7 @@ from ferrodp.statistics._column import Column, blocks, column, column_of, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.counts import ascending_edges, bin_places, check_binning, matching, places, public_labels
-from ferrodp.statistics.estimate import Estimate, in_words
+from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.ranks import of_groups, quantiles
 from ferrodp.statistics.ranks.quantiles import ratios_of
@@ -264,7 +264,8 @@ class PrivateGroups:
         of_rows = (values - middle) * parts[0].mechanism.standard_deviation
         errors = np.where(rows > 0, np.hypot(noise, of_rows) / np.maximum(rows, 1), np.nan)
         what = f"means of {name} by group{self._of}"
-        return spent.estimate(values, None, event, what, labels=self.keys, _laws=laws, _errors=errors)
+        sample = Sample(rows, sums.reach_of_rows(parts[0].mechanism), (lower, upper)) if self._rows == 1 else None
+        return spent.estimate(values, None, event, what, labels=self.keys, _laws=laws, _errors=errors, _sample=sample)
 
     @_arrays.quiet
     def variance(

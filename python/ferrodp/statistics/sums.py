@@ -16,7 +16,7 @@ together is less than 2³²·2⁻²² = 2¹⁰ steps; rounding T half a step; an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, overload
 
@@ -30,8 +30,8 @@ from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, bounds, budget
 from ferrodp.statistics._column import Column, Missing, column
-from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
-from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics._noise import Additive, Transformed, half_width, ratio_interval
+from ferrodp.statistics.estimate import Estimate, Sample
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_mean", "private_sum"]
@@ -300,9 +300,15 @@ def private_mean(
     # mutant: error-of-a-mean-without-that-of-its-rows
     of_rows_too = 0.0 if counter is None else (value - middle) * counter.standard_deviation
     error = math.hypot(mechanism.standard_deviation * grid.width, of_rows_too) / rows if rows > 0 else None
-    return spent.estimate(
-        value, error, event, f"mean of values clamped to [{lower:g}, {upper:g}]", Transformed(interval)
-    )
+    what = f"mean of values clamped to [{lower:g}, {upper:g}]"
+    # mutant: rows-of-one-unit-taken-for-a-sample
+    sample = Sample(rows, reach_of_rows(counter), (lower, upper)) if spent.max_contributions == 1 else None
+    return spent.estimate(value, error, event, what, Transformed(interval), _sample=sample)
+
+
+def reach_of_rows(counter: Mechanism | None) -> Callable[[float], float]:
+    """Return how far a released number of rows may be from the true one, at a level."""
+    return lambda level: 0.0 if counter is None else float(half_width(counter, level))
 
 
 def _mechanism(spent: Budget, grid: _Grid, can_miss: bool = False) -> Mechanism:
