@@ -21,6 +21,7 @@ from ferrodp.plan import AdaptiveClipping, AutomaticClipping, ConstantNoise, Fla
 DATA = {
     "answers",
     "array",
+    "counts",
     "gamma",
     "features",
     "gradients",
@@ -30,6 +31,7 @@ DATA = {
     "matrix",
     "model",
     "tree",
+    "units",
     "update",
     "updates",
     "utilities",
@@ -155,7 +157,35 @@ def outer(data):
 
 ENGINE = DifferentialPrivacyEngine(CONFIGS["gaussian"])
 
+
+def noise_streams(data):
+    kind = np.int64 if isinstance(data, np.ndarray) and data.dtype.kind == "i" else floats(data)
+    strategy = fd.correlated.BandedToeplitz(num_steps=2, bands=2)
+    stream = fd.correlated.NoiseStream(
+        strategy, shape=np.shape(data), noise_multiplier=1.0, l2_sensitivity=1.0, dtype=kind
+    )
+    stream.release(data)
+    stream.release(data)
+
+
+def counted(data):
+    stream = fd.Counter(noise_multiplier=1.0, days=2).start(np.size(data))
+    stream.release(data)
+    stream.release(data)
+
+
+def counted_units(data):
+    for most in (None, 1):
+        stream = fd.Counter(noise_multiplier=1.0, days=2, max_days=most).start(4)
+        stream.release_units(data, np.zeros(np.shape(data), np.int64))
+        if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
+            stream.release_units(np.zeros(np.shape(data), np.int64), data)
+
+
 PUBLIC = {
+    "CounterStream.release": counted,
+    "CounterStream.release_units": counted_units,
+    "NoiseStream.release": noise_streams,
     "ClippedSum.add": summed,
     "ClippedSum.add_outer": outer,
     "FederatedRound.add": client_rounds,
@@ -239,7 +269,7 @@ NOT_PRIVATE = {
 def public_functions():
     """Yield all public functions and methods outside accounting and the ledger, which take no data."""
     rooms = (fd.mechanisms, fd.clipping, fd.sums, fd.statistics, fd.random, fd.plan, fd.engine)
-    rooms += (fd.training, fd.federated)
+    rooms += (fd.training, fd.federated, fd.correlated, fd.counters)
     for room in rooms:
         for name in room.__all__:
             item = getattr(room, name)

@@ -19,7 +19,7 @@ LAYERS = [
     {"random"},
     {"tickets"},
     {"sums", "clipping", "mechanisms", "testing", "correlated"},
-    {"statistics", "files", "audit"},
+    {"statistics", "files", "audit", "counters"},
     {"distributed"},
     {"budget"},
     {"plan"},

@@ -11,6 +11,8 @@ Release a column
     `private_group_by`, whose keys may be found by a `KeyThreshold`, `KeySelection` or `KeyUnion`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
+Release running totals day after day
+    `Counter`, `CounterStream` (package `counters`): up to a million counters, a year under one payment.
 Choose a candidate, answer queries, randomize answers
     `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`; `SparseVector`; `RandomizedResponse`,
     `HadamardResponse`. All
@@ -46,6 +48,7 @@ from ferrodp import (
     audit,
     clipping,
     correlated,
+    counters,
     distributed,
     engine,
     errors,
@@ -65,6 +68,7 @@ from ferrodp._base import _public
 from ferrodp._native import __version__
 from ferrodp.budget import PrivacyLedger
 from ferrodp.clipping import clip_and_sum, clip_by_global_norm, clip_rows
+from ferrodp.counters import Counter, CounterStream
 from ferrodp.mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
@@ -111,6 +115,8 @@ else:
 
 __all__ = [
     "ClippedSum",
+    "Counter",
+    "CounterStream",
     "DiscreteGaussianMechanism",
     "DiscreteLaplaceMechanism",
     "ExponentialMechanism",
@@ -137,6 +143,7 @@ __all__ = [
     "clip_rows",
     "clipping",
     "correlated",
+    "counters",
     "distributed",
     "engine",
     "errors",

@@ -156,6 +156,7 @@ FOLDERS = (
     *(
         f"python/ferrodp/{name}/"
         for name in (
+            "counters",
             "distributed",
             "engine",
             "federated",
@@ -176,10 +177,20 @@ FOLDERS = (
 
 _ACCURACY = "accuracy: the sensitivity is no larger than what is paid for, and a worse number is chosen"
 _OTHERS = "how one record decides on others: the tests of neighbors look at that, and audits of trainings take arrays"
+_COUNTERS = "audits draw single releases: totals of counters are compared with their law, persons with every database"
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
 NOT_FOUND: dict[str, str] = {
     "the draws of one kept step share a key": "no audit runs a plan that keeps its sums; its groups are compared there",
+    "a counter is calibrated as if its strategy had sensitivity 1": _COUNTERS,
+    "a norm allows a counter more than fits": _COUNTERS,
+    "the norm of several counters is not rounded up from their root": _COUNTERS,
+    "a person of a list is another than the same one of an array": _COUNTERS,
+    "a counter of a person counts twice a day": _COUNTERS,
+    "a person adds to more counters than is stated": _COUNTERS,
+    "a person counts on more days than is stated": _COUNTERS,
+    "the noise of counters begins anew where a stream goes on": _COUNTERS,
+    "totals of counters wrap around": _COUNTERS,
     "a sum of compiled code is noised as if steps were independent": _CORRELATED,
     "a sum that a framework bounds is noised as if steps were independent": _CORRELATED,
     "noise is not multiplied by the clip norm": _CORRELATED,

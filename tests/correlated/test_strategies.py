@@ -267,3 +267,10 @@ def test_what_is_no_strategy_is_refused(made, message):
 def test_what_is_no_lower_triangular_matrix_is_refused(array):
     with pytest.raises(InvalidArray):
         BandedMatrix(array)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 10, 40])
+def test_more_buffers_than_steps_need_are_written_and_read(steps):
+    for buffers in range(1, 6):
+        strategy = BufferedToeplitz(num_steps=steps, buffers=buffers)
+        assert Strategy.from_json(strategy.to_json()) == strategy

@@ -91,6 +91,7 @@ USABLE: dict[str, Any] = {
     "events": [EVENT],
     "neighboring_relation": "add_or_remove_one",
     "accountants": accounting.PldAccountant(),
+    "day": 0,
     "mechanism": fd.GaussianMechanism(noise_multiplier=2.0, l2_sensitivity=1.0),
     "sampling": plan.PoissonSampling(0.1),
     "clipping": plan.FlatClipping(1.0),
@@ -105,6 +106,14 @@ USABLE: dict[str, Any] = {
     "scope": "a",
     "name": "b",
     "reason": "r",
+    "counters": 2,
+    "counter": fd.Counter(noise_multiplier=2.0, days=9),
+    "first": 1,
+    "last": 3,
+    "totals": [5],
+    "earlier": [5],
+    "later": [7],
+    "days": (1, 3),
 }
 """A value for each parameter that has to be given, by its name, so that only the wrong one is refused."""
 OTHERWISE: dict[str, dict[str, Any]] = {
@@ -121,6 +130,10 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "RepeatAndSelectCurve": {"mean": 2.0, "shape": 1.0},
     "NoiseStream.release": {"value": np.zeros(3)},
     "PrivacyAccountant.of_events": {"events": [(EVENT, 1)]},
+    "CounterStream.release": {"counts": [1, 2]},
+    "CounterStream.release_units": {"units": ["a"], "counters": [0]},
+    "Counter": {"days": 9},
+    "Counter.calibrated": {"days": 9},
 }
 """Values that single callables need instead, or besides."""
 RESULTS = {
@@ -198,6 +211,7 @@ def _objects() -> dict[str, Any]:
         "PlanRun": PLAN.start((3,), audit_canaries=20),
         "Optimizer": training.SGD(0.1),
         "Strategy": STRATEGY,
+        "CounterStream": fd.Counter(noise_multiplier=2.0, days=9).start(2),
         "NoiseStream": correlated.NoiseStream(STRATEGY, shape=3, noise_multiplier=2.0, l2_sensitivity=1.0),
         "HadamardResponse": fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=8),
         "PrivateMarginals": statistics.private_marginals(

@@ -28,6 +28,7 @@ AREAS = [
     "columns",
     "core",
     "correlated",
+    "counters",
     "demo",
     "discrete",
     "distributed",

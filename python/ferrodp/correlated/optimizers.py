@@ -110,8 +110,14 @@ def buffered_toeplitz(
             best = found
     assert best is not None
     decays, weights = _buffers_of(best.x)
-    kept = [(1.0 - _short(1.0 - decay), _short(weight)) for decay, weight in zip(decays, weights, strict=True)]
+    kept = [
+        (max(1.0 - _short(1.0 - decay), 2.0**-_BITS), _short(weight))
+        for decay, weight in zip(decays, weights, strict=True)
+    ]
     kept.sort(reverse=True)
+    for place in range(1, len(kept)):  # few steps need few buffers: the others may have come to the same decay
+        if kept[place][0] >= kept[place - 1][0]:
+            kept[place] = (kept[place - 1][0] * (1.0 - 2.0**-_BITS), kept[place][1])
     if sum(weight for _, weight in kept) > 1.0:  # rounded up together
         kept = [(decay, weight * (1.0 - 2.0 ** (1 - _BITS))) for decay, weight in kept]
     return tuple(decay for decay, _ in kept), tuple(weight for _, weight in kept)
