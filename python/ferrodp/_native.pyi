@@ -32,6 +32,7 @@ __all__ = [
     "add_noise_to_integers",
     "add_residues",
     "allocated_members",
+    "allocation_counted_lower",
     "allocation_two_bins",
     "available_isas",
     "binomial_at_most",
@@ -200,6 +201,9 @@ def gaussian_standard_deviation(epsilon: float, delta: float, sensitivity: float
 def zcdp_delta(rho: _Decimals, epsilon: float, /) -> float: ...
 def zcdp_epsilon(rho: _Decimals, delta: float, /) -> float: ...
 def zcdp_rho(epsilon: float, delta: float, /) -> float: ...
+def allocation_counted_lower(
+    step: tuple[object, ...], sizes: tuple[int, int, int], direction: _Direction, quantity: str, at: float, /
+) -> float: ...
 def allocation_two_bins(s: float, epsilon: float, direction: _Direction, /) -> tuple[float, float]: ...
 
 @disjoint_base

@@ -215,6 +215,27 @@ MUTANTS = [
         "accounting units",
     ),
     (
+        "rounding of a count's transforms is not subtracted",
+        "masses-of-a-count",
+        " - noise",
+        " + 1e-4",
+        "accounting units",
+    ),
+    (
+        "counts that are infinite are forgotten in one of the laws",
+        "infinite-counts",
+        "upper + infinite[1]",
+        "upper",
+        "accounting units",
+    ),
+    (
+        "mass of a count outside of its window is forgotten",
+        "outside-the-window-of-a-count",
+        "outside +=",
+        "outside -= 0.0 *",
+        "accounting units",
+    ),
+    (
         "an allocation's directions are exchanged",
         "p-masses-of-an-allocation",
         "exp(loss)",

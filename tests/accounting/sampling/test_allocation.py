@@ -203,7 +203,8 @@ def test_several_selected_steps():
     one = allocation.random_allocation_epsilon_bounds(delta=1e-5, noise_multiplier=2.0, num_steps=9)
     all_ = allocation.random_allocation_epsilon_bounds(delta=1e-5, noise_multiplier=2.0, num_steps=9, num_selected=9)
 
-    assert some.lower == 0.0
+    assert one.upper < some.lower
+    assert 0.96 * some.upper <= some.lower <= some.upper
     assert one.upper < some.upper < all_.upper
     assert all_.upper == pytest.approx(accounting.gaussian_epsilon(delta=1e-5, noise_multiplier=2 / 3), rel=1e-14)
     rates = rdp.random_allocation_gaussian(2.0, 9, [2.0, 8.0], num_selected=2)
@@ -253,6 +254,44 @@ def test_both_ends_are_within_one_per_cent_down_to_the_smallest_delta(z, steps, 
     bounds = allocation.random_allocation_epsilon_bounds(delta=delta, noise_multiplier=z, num_steps=steps)
 
     assert 0.99 * bounds.upper <= bounds.lower <= bounds.upper
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12, 1e-20])
+@pytest.mark.parametrize(
+    ("z", "steps", "selected"), [(1.0, 1000, 2), (3.0, 100, 10), (1.0, 10_000, 4), (1.0, 100_000, 64)]
+)
+def test_several_selected_steps_have_both_ends_within_some_per_cent(z, steps, selected, delta):
+    found = allocation.random_allocation_epsilon_bounds(
+        delta=delta, noise_multiplier=z, num_steps=steps, num_selected=selected
+    )
+
+    assert 0.96 * found.upper <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_count_of_gaussian_steps_is_below_an_integral(direction):
+    """Two of three steps: the likelihood ratio, averaged over a grid of noise, against the count."""
+    z, epsilon = 1.3, 0.4
+    points = np.linspace(-9, 9, 181)
+    density = np.exp(-(points**2) / 2)
+    density /= density.sum()  # the trapezoidal rule of an analytic function: exact to 1e-12 but for the kink
+    ratio = np.exp(points / z - 0.5 / z**2)
+    a, b, c = ratio[:, None, None], ratio[None, :, None], ratio[None, None, :]
+    mean = (a * b + a * c + b * c) / 3
+    gain = mean - math.exp(epsilon) if direction == "remove" else 1 - math.exp(epsilon) * mean
+    exact = np.einsum("i,j,k,ijk", density, density, density, np.maximum(gain, 0.0), optimize=True)
+
+    lower = _native.allocation_counted_lower(("gaussian", z), (3, 2, 1), direction, "delta", epsilon)
+
+    assert 0.95 * exact < lower < exact * 1.001  # the kink: 1e-3 at a spacing of 0.1 at most
+
+
+def test_rounds_of_several_selected_steps_have_a_lower_bound():
+    setting = {"noise_multiplier": 2.0, "num_steps": 50, "num_selected": 3}
+    found = [allocation.random_allocation_epsilon_bounds(delta=1e-6, num_rounds=n, **setting) for n in (1, 7, 40)]
+
+    assert all(0.96 * bounds.upper <= bounds.lower <= bounds.upper for bounds in found)
+    assert found[0].upper < found[1].lower < found[1].upper < found[2].lower
 
 
 @pytest.mark.parametrize("is_upper", [False, True])

@@ -54,7 +54,9 @@ def random_allocation_delta_bounds(
     Returns
     -------
     Bounds
-        The lower bound is 0 where 1 < `num_selected` < `num_steps`: the distribution in use is then only an upper one.
+        Both ends may be attained but for a per mille where one step is selected. With 1 < `num_selected` < `num_steps`
+        the upper one is that of a mechanism that also shows into which blocks of steps the selected ones fall, and the
+        lower one that of a count of what is released; they differ by up to 4 per cent.
 
     Raises
     ------
@@ -164,7 +166,15 @@ class _Rounds:
         """Return the bounds of the laws, the upper one of that from above and the lower one of that from below."""
         worst = math.inf if quantity == "epsilon" else 1.0
         above, below = (law and self._ask(quantity, at, law, directions) for law in self.laws)
-        return Bounds(below[0] if below else 0.0, above[1] if above else worst)
+        lower = below[0] if below else 0.0
+        if self.selected > 1 and above:
+            sizes = (self.steps, self.selected, self.rounds)
+            counted = (
+                _native.allocation_counted_lower(("gaussian", self.z), sizes, direction, quantity, at)
+                for direction in directions
+            )
+            lower = max(lower, *counted)
+        return Bounds(lower, above[1] if above else worst)
 
     def _ask(
         self, quantity: Literal["epsilon", "delta"], at: float, law: allocated.Spec, directions: tuple[Direction, ...]

@@ -20,13 +20,16 @@
 //! of the pair. What P has where Q has nothing is a mean that `r̄` lacks.
 //!
 //! `two` answers for `T = 2` by one integral; `grid` has two discrete laws that enclose that of `r̄` in convex order, for any
-//! `T`; `moment` bounds the Rényi divergence of the second direction, `removed` that of the first.
+//! `T`; `counted` bounds from below rounds with several steps a record; `moment` bounds the Rényi divergence of the second
+//! direction, `removed` that of the first.
 
+mod counted;
 mod grid;
 mod moment;
 mod removed;
 mod two;
 
+pub use counted::lower as counted_lower;
 pub use grid::Allocation;
 pub use moment::AddedMoments;
 pub use removed::RemovedMoments;

@@ -3,10 +3,11 @@
 use core::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
+use ferrodp_accounting::contour::Quantity;
 use ferrodp_accounting::sampling::allocation::{self, AddedMoments, Allocation, RemovedMoments};
 use ferrodp_accounting::sampling::fixed_size::{self, moments};
 use ferrodp_accounting::sampling::truncated::Truncated;
-use ferrodp_accounting::types::{Bounds, Rounding};
+use ferrodp_accounting::types::{Bounds, Question, Rounding};
 use ferrodp_core::machine::memory::gathered;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyMemoryError;
@@ -18,7 +19,7 @@ use super::spec::{Spec, pairs};
 use crate::array::{List, Numbers, same_length};
 use crate::error::{Error, Result};
 use crate::isa;
-use crate::words::DirectionArg;
+use crate::words::{DirectionArg, QuantityArg};
 
 /// See `ferrodp.accounting.rdp._sampling.fixed_size_sampled_gaussian`: arrays of equal length, already checked.
 #[pyfunction]
@@ -103,6 +104,25 @@ fn rdp_truncated_poisson_gaussian<'py>(
 fn allocation_two_bins(s: f64, epsilon: f64, direction: DirectionArg) -> (f64, f64) {
     let Bounds { lower, upper } = allocation::two_bins(s, epsilon, direction.0);
     (lower, upper)
+}
+
+/// Returns a lower bound on δ(ε) or ε(δ) of rounds in which a record is in several steps: `sizes` are steps, selected, rounds.
+#[pyfunction]
+#[pyo3(signature = (step, sizes, direction, quantity, at, /))]
+fn allocation_counted_lower(
+    py: Python<'_>,
+    step: Spec,
+    sizes: (u64, u64, u64),
+    direction: DirectionArg,
+    quantity: QuantityArg,
+    at: f64,
+) -> Result<f64> {
+    let pair = pairs(&[step])?.swap_remove(0);
+    let question = match quantity.0 {
+        Quantity::Epsilon => Question::Epsilon { delta: at },
+        Quantity::Delta | Quantity::LogDelta => Question::Delta { epsilon: at },
+    };
+    ask(py, || allocation::counted_lower(&*pair, sizes, direction.0, question))
 }
 
 /// Upper bounds on ρ of one round when a record is added; orders share most of the work.
@@ -205,6 +225,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rdp_truncated_poisson_gaussian, module)?)?;
     module.add_function(wrap_pyfunction!(truncated_delta, module)?)?;
     module.add_function(wrap_pyfunction!(truncated_sample, module)?)?;
+    module.add_function(wrap_pyfunction!(allocation_counted_lower, module)?)?;
     module.add_function(wrap_pyfunction!(allocation_two_bins, module)?)?;
     module.add_function(wrap_pyfunction!(rdp_fixed_size_gaussian_replace_one, module)?)
 }
