@@ -10,6 +10,8 @@ from ferrodp.integrations.torch._tape import Lookups, Pairs, Rows
 
 _UP = 1.0 + 2.0**-40
 """More than all roundings of a norm whose square is within its own bound."""
+_CHUNK_ELEMENTS = 2**21
+"""How many numbers are widened to float64 at once, where there are more: 16 MiB."""
 
 
 class Lengths:
@@ -55,23 +57,26 @@ def _squares(torch: Any, rows: Any) -> Any:
 def _of_pairs(torch: Any, left: Any, right: Any) -> Lengths:
     n, t, p = left.shape
     q = right.shape[2]
-    of_left, of_right = _squares(torch, left), _squares(torch, right)
-    # mutant: norms-of-terms-not-added-up
-    terms = (of_left * of_right).sqrt().sum(1) * (1.0 + (t + p + q + 16) * 2.0 * UNIT)
-    if t == 1:
-        # mutant: norm-of-a-pair-rounded-down
-        square = (of_left * of_right)[:, 0] * (1.0 + (p + q + 32) * 4.0 * UNIT)
-        return Lengths(square, terms)
+    terms = torch.empty(n, dtype=torch.float64, device=left.device)
     square = torch.empty_like(terms)
     through_gram = 2 * t * t * (p + q) <= 4 * t * p * q
-    step = max(1, 2**24 // max(1, t * max(p, q) if through_gram else p * q))
+    step = max(1, _CHUNK_ELEMENTS // max(1, t * max(p, q) if t == 1 or through_gram else max(p * q, t * max(p, q))))
     for start in range(0, n, step):
         some = slice(start, start + step)
         a, b = left[some].to(torch.float64), right[some].to(torch.float64)
-        if through_gram:
+        of_left, of_right = _squares(torch, a), _squares(torch, b)
+        # mutant: norms-of-terms-not-added-up
+        terms[some] = (of_left * of_right).sqrt().sum(1)
+        if t == 1:
+            square[some] = (of_left * of_right)[:, 0]
+        elif through_gram:
             square[some] = (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(b, b.transpose(1, 2))).sum((1, 2))
         else:
             square[some] = torch.bmm(a.transpose(1, 2), b).square().sum((1, 2))
+    terms = terms * (1.0 + (t + p + q + 16) * 2.0 * UNIT)
+    if t == 1:
+        # mutant: norm-of-a-pair-rounded-down
+        return Lengths(square * (1.0 + (p + q + 32) * 4.0 * UNIT), terms)
     # mutant: error-of-a-norm-left-out
     square = square.clamp_min(0.0) + terms.square() * ((p + q + 2 * t * t + p * q // max(1, t) + 64) * 4.0 * UNIT)
     return Lengths(square, terms)
@@ -151,6 +156,7 @@ class GhostSum:
         pieces = self.total.split_with_sizes(sizes)
         self._pieces = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
         self._counts: dict[str, int] = {}
+        self._are_finite = False
         self.count = self.within = 0
 
     def restart(self) -> None:
@@ -179,9 +185,11 @@ class GhostSum:
         found = {name: lengths(torch, uses[name], self._shapes[name]) for name in uses}
         n = len(real)
         one = torch.ones(n, dtype=torch.float64, device=real.device)
-        finite = real.clone()
+        finite = torch.ones_like(real)
         for each in found.values():
             finite &= torch.isfinite(each.square) & torch.isfinite(each.terms)
+        self._are_finite = bool(finite.all())
+        finite &= real
         factors: dict[str, Any] = {}
         within = finite.clone()
         for names, clip_norm in groups:
@@ -225,32 +233,48 @@ class GhostSum:
                     self._add_lookups(name, use, factor)
             uses[name] = []  # its memory is needed for the next ones
 
-    def _write(self, name: str, piece: Any, left: Any, right: Any) -> None:
-        """Add a product of two matrices."""
+    def _is_first(self, name: str) -> bool:
+        """Count an addition to a parameter, and return whether there was none before."""
         done = self._counts.get(name, 0)
-        self._counts[name] = done + 1
-        if not done:
-            self._torch.mm(left, right, out=piece)
-            return
         # mutant: more-additions-than-the-bound-has
         if done >= self._bound.most_additions:
             raise FerroError("a step was added in more parts than its error bound allows: make part_size larger")
-        piece.add_(left @ right)
+        self._counts[name] = done + 1
+        return not done
+
+    def _write(self, piece: Any, left: Any, right: Any, is_first: bool) -> None:
+        """Add a product of two matrices."""
+        if is_first:
+            self._torch.mm(left, right, out=piece)
+        else:
+            piece.add_(left @ right)
 
     def _add_pairs(self, name: str, use: Pairs, factor: Any) -> None:
-        torch, piece = self._torch, self._pieces[name]
+        torch = self._torch
         n, t, p = use.left.shape
         left, right = use.left.reshape(n * t, p), use.right.reshape(n * t, -1)
         weights = factor.repeat_interleave(t) if t > 1 else factor
-        piece = piece.view(p, right.shape[1])
+        piece = self._pieces[name].view(p, right.shape[1])
+        # The narrower side is weighted, and the other widened some columns at a time.
+        is_left_wide = p >= right.shape[1]
+        wide, narrow = (left, right) if is_left_wide else (right, left)
+        columns = max(1, _CHUNK_ELEMENTS // min(BLOCK, max(1, n * t)))
         for start in range(0, n * t, BLOCK):
             some = slice(start, start + BLOCK)
-            some_weights = weights[some, None]
-            a, b = left[some].to(torch.float64), right[some].to(torch.float64)
-            a = torch.where(some_weights > 0, a * some_weights, 0.0)
-            if not bool(torch.isfinite(b).all()):
-                b = torch.where(some_weights > 0, b, 0.0)
-            self._write(name, piece, a.T, b)
+            own = weights[some, None]
+            weighted = narrow[some].to(torch.float64) * own
+            if not self._are_finite:
+                weighted = torch.where(own > 0, weighted, 0.0)
+            is_first = self._is_first(name)
+            for first in range(0, wide.shape[1], columns):
+                place = slice(first, first + columns)
+                part = wide[some, place].to(torch.float64)
+                if not self._are_finite:
+                    part = torch.where(own > 0, part, 0.0)
+                if is_left_wide:
+                    self._write(piece[place], part.T, weighted, is_first)
+                else:
+                    self._write(piece[:, place], weighted.T, part, is_first)
 
     def _add_rows(self, name: str, use: Rows, factor: Any) -> None:
         torch = self._torch
@@ -262,9 +286,9 @@ class GhostSum:
         for start in range(0, n, BLOCK):
             some = slice(start, start + BLOCK)
             rows, weights = flat[some].to(torch.float64), factor[some]
-            if not bool(torch.isfinite(rows).all()):
+            if not self._are_finite:
                 rows = torch.where(weights[:, None] > 0, rows, 0.0)
-            self._write(name, piece, weights[None], rows)
+            self._write(piece, weights[None], rows, self._is_first(name))
 
     def _add_lookups(self, name: str, use: Lookups, factor: Any) -> None:
         torch, piece = self._torch, self._pieces[name]
@@ -278,8 +302,5 @@ class GhostSum:
             rows = torch.where(weights[some, None] > 0, values[some].to(torch.float64) * weights[some, None], 0.0)
             words, places = indices[some].unique(return_inverse=True)
             sums = rows.new_zeros(len(words), width).index_add_(0, places, rows)
-            done = self._counts.get(name, 0)
-            if done >= self._bound.most_additions:
-                raise FerroError("a step was added in more parts than its error bound allows: make part_size larger")
-            self._counts[name] = done + 1
+            self._is_first(name)
             piece.index_add_(0, words, sums)
