@@ -8,6 +8,7 @@ KILLERS = {
     "torch any module": "framework torch tests/integrations/torch/loops/test_any_module.py",
     "torch layers": "framework torch tests/integrations/torch/loops/test_private_layers.py",
     "torch loops": "framework torch tests/integrations/torch/loops/test_private_training.py",
+    "torch several": "framework torch tests/integrations/torch/loops/test_several_loops.py",
     "torch transformers": "framework torch tests/integrations/torch/loops/test_private_transformers.py",
 }
 
@@ -36,8 +37,8 @@ MUTANTS = [
     (
         "the norms of terms cancel",
         "norms-of-terms-not-added-up",
-        ".sum(1) *",
-        ".amax(1) *",
+        ".sum(1)",
+        ".amax(1)",
         "torch bound",
     ),
     (
@@ -179,5 +180,54 @@ MUTANTS = [
         "_has_reentrant(value)",
         "False",
         "torch any module",
+    ),
+    (
+        "every rank sums all shares",
+        "shares-summed-by-every-rank",
+        "share % size == rank",
+        "True",
+        "torch several",
+    ),
+    (
+        "the sums of shares are not rounded to a grid",
+        "shares-added-as-floats",
+        ".round()",
+        ".ceil()",
+        "torch several",
+    ),
+    (
+        "ranks train by different plans",
+        "ranks-train-by-different-plans",
+        "if any(",
+        "if not any(",
+        "torch several",
+    ),
+    (
+        "the rounding of shares is not taken off the clip norm",
+        "rounding-of-shares-for-free",
+        "_several.rounding_residue(plan.population_size, size)",
+        "0.0",
+        "torch several",
+    ),
+    (
+        "ranks go on without what rank 0 released",
+        "ranks-go-on-without-the-release",
+        "world.spread(self._torch.from_numpy(flat))",
+        "world.spread(self._torch.from_numpy(flat.copy()))",
+        "torch several",
+    ),
+    (
+        "gradients without noise are averaged",
+        "gradients-averaged-without-noise",
+        "within.__call__",
+        "type(model).forward.__get__(model)",
+        "torch several",
+    ),
+    (
+        "a seeded training states a cost on other ranks",
+        "seeded-training-states-a-cost-on-other-ranks",
+        'message["seeded"]',
+        "False",
+        "torch several",
     ),
 ]

@@ -34,6 +34,12 @@ def refuse_wrappers(model: Module) -> None:
             )
 
 
+def within_wrapper(model: Module) -> Module:
+    """Return the module that ``DistributedDataParallel`` holds, or the module itself."""
+    kinds = _loaded(_WRAPPERS[0])
+    return model.module if isinstance(model, kinds) else model  # type: ignore[attr-defined]
+
+
 def refuse_sharded(name: str, tensor: Any) -> None:
     """Refuse a tensor of which this process has a part."""
     if isinstance(tensor, _loaded(_SHARDED)):
@@ -58,7 +64,8 @@ def refuse_world() -> None:
         raise InvalidParameter(
             f"torch.distributed must have a world size of 1, got {size}: each process would release all steps of the "
             "plan, about samples of its own, and each of them costs what the plan says. Train in one process that "
-            "was started without torchrun or init_process_group"
+            "was started without torchrun or init_process_group, or with integrations.torch.make_private, which joins "
+            "processes that were there before it"
         )
 
 

@@ -54,8 +54,8 @@ class Bound:
     """η: the part of the clip norm that errors may use up."""
 
     @classmethod
-    def of(cls, most_examples: int) -> Bound:
-        """Return the bound for steps of at most so many examples."""
+    def of(cls, most_examples: int, rounding: float = 0.0) -> Bound:
+        """Return the bound for steps of at most so many examples; `rounding` is what more may be taken off."""
         if not 0 < most_examples <= MOST_EXAMPLES:
             raise InvalidParameter(
                 f"population_size or batch_size must be from 1 to {MOST_EXAMPLES} for sums in float64, got "
@@ -66,7 +66,7 @@ class Bound:
         additions = min(2**12 + 16 * most_examples, int(_SHARE / (2.0 * _SLACK * UNIT * (most_examples + ratio))))
         # mutant: errors-of-one-of-two-neighbors
         error = 2.0 * _SLACK * UNIT * (most_examples * (BLOCK + 3) * ratio + additions * (most_examples + ratio))
-        return cls(most_examples, ratio, additions, error)
+        return cls(most_examples, ratio, additions, error + rounding)
 
     def target(self, clip_norm: float) -> float:
         """Return C′: the norm that gradients are clipped to so that sums of neighbors are `clip_norm` apart at most."""

@@ -14,9 +14,9 @@ from ferrodp._base._public import suggesting
 from ferrodp._base._validate import Real
 from ferrodp.errors import FerroError, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
-from ferrodp.integrations._processes import refuse_sharded, refuse_world
+from ferrodp.integrations._processes import refuse_sharded, refuse_world, within_wrapper
 from ferrodp.integrations._tensors import GradientMemory, dtype_of, framework
-from ferrodp.integrations.torch import _losses
+from ferrodp.integrations.torch import _losses, _several
 from ferrodp.integrations.torch._bound import Bound
 from ferrodp.integrations.torch._ghost import GhostSum
 from ferrodp.integrations.torch._modules import Module
@@ -24,6 +24,7 @@ from ferrodp.integrations.torch.gradients import Gradients
 from ferrodp.plan import AutomaticClipping, PerGroupClipping, PlanRun, PlanStep, PrivacyPlan
 from ferrodp.plan.step import release_bounded
 from ferrodp.random import NoiseSource
+from ferrodp.testing import seeded
 
 if TYPE_CHECKING:
     from torch.nn import Module as TorchModule
@@ -65,10 +66,10 @@ class _Parameters(Gradients):
 class _Part:
     """Some of the examples of a step: what the loader hands out at once."""
 
-    __slots__ = ("count", "forwards", "is_last", "is_summed", "is_used", "length")
+    __slots__ = ("count", "ends_share", "forwards", "is_last", "is_summed", "is_used", "length")
 
-    def __init__(self, length: int, count: int, is_last: bool) -> None:
-        self.length, self.count, self.is_last = length, count, is_last
+    def __init__(self, length: int, count: int, *, is_last: bool, ends_share: bool) -> None:
+        self.length, self.count, self.is_last, self.ends_share = length, count, is_last, ends_share
         self.forwards, self.is_summed, self.is_used = 0, False, False
 
 
@@ -135,8 +136,10 @@ class PrivateTraining:
         key: str | None,
         plan_delta: Real | None,
         source: NoiseSource | None,
+        shares: int | None = None,
     ) -> None:
         self._torch = torch = framework("torch", extra="torch")
+        self._world = world = _several.World.joined(torch)
         self._ledger, self._scope, self._source = ledger, scope, source
         self._gradients = _Parameters(model, _no_loss)
         self._gradients.check_layers()
@@ -152,20 +155,64 @@ class PrivateTraining:
         stability = plan.clipping.stability if isinstance(plan.clipping, AutomaticClipping) else None
         self._shapes = {name: each.shape for name, each in self._parameters.items()}
         assert plan.population_size is not None
+        self._num_shares = shares or (world.size if world else None)
+        size = sum(shape.numel() for shape in self._shapes.values())
+        rounding = 0.0
+        if self._num_shares is not None:
+            # mutant: rounding-of-shares-for-free
+            rounding = _several.rounding_residue(plan.population_size, size)
         first = next(iter(self._parameters.values()))
-        self._sum = GhostSum(torch, self._shapes, Bound.of(plan.population_size), first.device, stability)
+        self._sum = GhostSum(torch, self._shapes, Bound.of(plan.population_size, rounding), first.device, stability)
+        self._integers = None if self._num_shares is None else _several.IntegerSum(torch, size)
         self._template = {name: tuple(shape) for name, shape in self._shapes.items()}
-        self._plan_run: PlanRun[Any] = plan.start(
-            self._template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+        if world is not None:
+            shapes = {name: [list(each.shape), str(each.dtype)] for name, each in self._parameters.items()}
+            world.check_alike({"plan": plan.fingerprint, "parameters": shapes, "shares": self._num_shares})
+        self._plan_run: PlanRun[Any] = self._agreed(
+            lambda: plan.start(
+                self._template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+            )
         )
+        if world is not None:
+            with torch.no_grad():
+                for each in (*model.parameters(), *model.buffers()):
+                    world.spread_bits(each.data)
         self._memory = GradientMemory(self._parameters.values())
         self._module = Module(model, self._parameters)
         self._step: PlanStep[Any] | None = None
         self._waiting: list[list[int]] = []
+        self._share_ends: list[bool] = []
         self._part: _Part | None = None
         self._has_warned = False
         self._undo: list[Any] = []
         self._kind = _losses.kind_for(self)
+
+    def _agreed(self, start: Any) -> PlanRun[Any]:
+        """Return the run that rank 0 starts, and for other ranks one that stands where it does and draws nothing."""
+        if self._world is None:
+            run: PlanRun[Any] = start()
+            return run
+        started = []
+
+        def do() -> dict[str, Any]:
+            started.append(start())
+            self._is_seeded = self._source is not None and not self._source.is_private
+            return {"state": started[0].state().decode(), "seeded": self._is_seeded}
+
+        message = self._world.lead(do)
+        # mutant: seeded-training-states-a-cost-on-other-ranks
+        self._is_seeded = message["seeded"]
+        return started[0] if started else self._following(message["state"].encode())
+
+    def _following(self, state: bytes) -> PlanRun[Any]:
+        """Return a run that stands where that of rank 0 does; it draws nothing."""
+        self._state, self._stopped = state, None
+        # Of a seeded source, whose releases have no finite cost, where that of rank 0 is seeded.
+        return PlanRun.from_state(state, self._template, source=seeded(bytes(32)) if self._is_seeded else None)
+
+    @property
+    def _follows(self) -> bool:
+        return self._world is not None and self._world.rank > 0
 
     # what is seen from outside
 
@@ -176,7 +223,7 @@ class PrivateTraining:
 
     @property
     def plan_run(self) -> PlanRun[Any]:
-        """The run of the plan."""
+        """The run of the plan; in several processes that of rank 0, and in others a copy that draws nothing."""
         return self._plan_run
 
     @property
@@ -187,7 +234,7 @@ class PrivateTraining:
     @property
     def stopped(self) -> str | None:
         """Why the loader ended; None before."""
-        return self._plan_run.stopped
+        return self._stopped if self._follows else self._plan_run.stopped
 
     @property
     def event(self) -> PrivacyEvent:
@@ -232,7 +279,7 @@ class PrivateTraining:
         bytes
             As `PlanRun.state`; nothing private.
         """
-        return self._plan_run.state()
+        return self._state if self._follows else self._plan_run.state()
 
     def close(self) -> None:
         """End the training: model and optimizer are again what they were, and a step that is reserved is given back."""
@@ -248,31 +295,69 @@ class PrivateTraining:
         self._check_used()
         if self._waiting:
             return True
-        refuse_world()
+        if self._world is None:
+            refuse_world()  # processes may have been joined since the training began
         self._check_model()
-        try:
-            self._step = next(self._plan_run)
-        except StopIteration:
+        step = self._next_step()
+        if step is None:
             self._part = None
             return False
-        indices = self._step.indices
-        assert indices is not None
-        drawn = [int(index) for index in indices]
+        self._step = step
+        drawn = [int(index) for index in step.indices]
+        self._sum.restart()
+        if self._integers is not None:
+            assert self._num_shares is not None
+            assert self.plan.population_size is not None
+            rank, number = (self._world.rank, self._world.size) if self._world else (0, 1)
+            self._integers.restart(step.clip_norm)
+            self._waiting, self._share_ends = _several.cut(
+                drawn, self.plan.population_size, self._num_shares, most, rank, number
+            )
+            return True
         size = most or max(1, len(drawn))
         # An empty step has one part, with an example that counts as none.
         self._waiting = [drawn[start : start + size] for start in range(0, len(drawn), size)] or [[]]
-        self._sum.restart()
+        self._share_ends = [False] * len(self._waiting)
         return True
+
+    def _next_step(self) -> Any:
+        """Return the next step, or None after the last; rank 0 draws for all."""
+        if self._world is None:
+            return next(self._plan_run, None)
+        begun: list[PlanStep[Any]] = []
+
+        def do() -> dict[str, Any]:
+            found = next(self._plan_run, None)
+            if found is None:
+                return {"stopped": self._plan_run.stopped, "state": self._plan_run.state().decode()}
+            begun.append(found)
+            assert found.indices is not None
+            return {"indices": found.indices.tolist(), "clip_norm": found.clip_norm.hex()}
+
+        message = self._world.lead(do)
+        if begun:
+            return begun[0]
+        if "stopped" in message:
+            if self._follows:
+                self._plan_run = self._following(message["state"].encode())
+                self._stopped = message["stopped"]
+            return None
+        return types.SimpleNamespace(indices=message["indices"], clip_norm=float.fromhex(message["clip_norm"]))
 
     def _hand_out(self, batch: Any) -> None:
         """Take the next part as the one that the model is to see."""
         examples = self._waiting.pop(0)
-        self._part = _Part(max(1, len(examples)), len(examples), not self._waiting)
+        self._part = _Part(
+            max(1, len(examples)),
+            len(examples),
+            is_last=not self._waiting,
+            ends_share=self._share_ends[-len(self._waiting) - 1],
+        )
         self._module.forget()
 
     def _check_used(self) -> None:
         part = self._part
-        if part is None or part.is_used or self._plan_run.current is None:
+        if part is None or part.is_used or self._step is None:
             return
         if part.is_summed:
             raise FerroError(
@@ -344,6 +429,9 @@ class PrivateTraining:
                 "would be noise alone"
             )
         part.is_summed = True
+        if part.ends_share and self._integers is not None:
+            self._integers.add(self._sum.finish(), self._sum.count, int(self._sum.within))
+            self._sum.restart()
 
     def _groups(self) -> list[tuple[list[str], float]]:
         if isinstance(self._clipping, PerGroupClipping):
@@ -375,22 +463,22 @@ class PrivateTraining:
         part.is_used = True
         return plain()
 
-    def _release(self, step: PlanStep[Any]) -> None:
-        total = self._sum.finish()
-        values = total.cpu().numpy()
-        divisor = release_bounded(step, values, count=self._sum.count, within=int(self._sum.within))
+    def _release(self, step: Any) -> None:
+        total = self._sum.finish() if self._integers is None else self._sum.total
         kind = np.float64 if any(each.dtype.itemsize == 8 for each in self._parameters.values()) else np.float32
         flat = self._memory.array()
         if flat is None or flat.dtype != kind:
-            flat = np.empty(values.size, kind)
-        if kind is np.float32:
-            most = float(np.finfo(np.float32).max)
-            with np.errstate(over="ignore", under="ignore"):
-                np.divide(values, divisor, out=flat, casting="same_kind")
-            if step.clip_norm * max(1.0, step.noise_multiplier) / divisor > 2.0**40:
-                np.clip(flat, -most, most, out=flat)
-        else:
-            np.divide(values, divisor, out=flat)
+            flat = np.empty(total.numel(), kind)
+        try:
+            if self._integers is None:
+                self._noise(step, total.cpu().numpy(), self._sum.count, int(self._sum.within), flat)
+            elif self._world is None:
+                self._noise_integers(step, flat)
+            else:
+                self._release_to_all(self._world, step, flat)
+        finally:
+            if self._follows or self._plan_run.current is None:
+                self._step = None
         device = total.device
         if device.type == "cpu":
             self._memory.write(flat)
@@ -399,6 +487,39 @@ class PrivateTraining:
         sizes = [each.numel() for each in self._parameters.values()]
         for parameter, piece in zip(self._parameters.values(), whole.split_with_sizes(sizes), strict=True):
             parameter.grad = piece.view_as(parameter).to(parameter.dtype)
+
+    def _release_to_all(self, world: _several.World, step: Any, flat: Any) -> None:
+        """Add the shares of all ranks up, let rank 0 release them, and give all ranks the result."""
+        assert self._integers is not None
+        world.add_up(self._integers)
+
+        def do() -> dict[str, Any]:
+            self._noise_integers(step, flat)
+            return {"state": self._plan_run.state().decode()}
+
+        message = world.lead(do)
+        # mutant: ranks-go-on-without-the-release
+        world.spread(self._torch.from_numpy(flat))
+        if world.rank:
+            self._plan_run = self._following(message["state"].encode())
+
+    def _noise_integers(self, step: PlanStep[Any], flat: Any) -> None:
+        assert self._integers is not None
+        count, within = self._integers.counts.tolist()
+        self._noise(step, self._integers.values().numpy(), count, within, flat)
+
+    @staticmethod
+    def _noise(step: PlanStep[Any], values: Any, count: int, within: int, flat: Any) -> None:
+        """Pay for a step, add its noise to a sum, and write what is left after the division."""
+        divisor = release_bounded(step, values, count=count, within=within)
+        if flat.dtype == np.float64:
+            np.divide(values, divisor, out=flat)
+            return
+        most = float(np.finfo(np.float32).max)
+        with np.errstate(over="ignore", under="ignore"):
+            np.divide(values, divisor, out=flat, casting="same_kind")
+        if step.clip_norm * max(1.0, step.noise_multiplier) / divisor > 2.0**40:
+            np.clip(flat, -most, most, out=flat)
 
     def _check_zero_grad(self) -> None:
         part = self._part
@@ -409,11 +530,16 @@ class PrivateTraining:
             )
 
     def _resume(self, state: bytes) -> None:
-        if self._plan_run.current is not None:
+        if self._step is not None:
             raise FerroError("a state must be loaded before the first batch is taken from the loader, or after a step")
-        run = PlanRun.from_state(state, self._template, ledger=self._ledger, scope=self._scope, source=self._source)
-        if run.plan != self.plan:
-            raise InvalidParameter("the state must be of a training by this plan")
+
+        def start() -> PlanRun[Any]:
+            run = PlanRun.from_state(state, self._template, ledger=self._ledger, scope=self._scope, source=self._source)
+            if run.plan != self.plan:
+                raise InvalidParameter("the state must be of a training by this plan")
+            return run
+
+        run = self._agreed(start)
         self._plan_run.close()
         self._plan_run, self._part, self._waiting = run, None, []
 
@@ -591,6 +717,7 @@ def make_private(
     plan_delta: Real | None = None,
     source: NoiseSource | None = None,
     part_size: int | None = None,
+    shares: int | None = None,
 ) -> tuple[TorchModule, Optimizer, PrivateLoader]:
     """Make a training loop private, without changing the loop.
 
@@ -618,6 +745,10 @@ def make_private(
     part_size : int, optional
         At most so many examples are handed out at a time; by default all of a step. ``optimizer.step()`` does nothing
         until the last part of a step was added.
+    shares : int, optional
+        Into how many ranges the population is cut, each of which is summed by itself and rounded to a grid of integers;
+        not below the number of processes, by default that. The same number gives the same bits in any number of
+        processes, where layers draw no random numbers. None in a process that is alone: one sum, without a grid.
 
     Returns
     -------
@@ -632,7 +763,8 @@ def make_private(
     ------
     InvalidParameter, InvalidType, InvalidArrayType
         If an argument is not accepted: a layer normalizes over the batch, the plan draws no batches, the dataset has
-        another size, a parameter is on a device without float64, or the optimizer has other parameters.
+        another size, a parameter is on a device without float64, the optimizer has other parameters, or processes have
+        other plans.
     MissingPackage
         If PyTorch is not installed.
 
@@ -650,6 +782,11 @@ def make_private(
     noise is that of the plan, and `plan.event` is what is charged. It is assumed that what PyTorch computes for an
     example, the inputs and output gradients of layers, does not depend on the other examples of its batch. That holds
     to the last bit for batches of one length on the kernels that are tested, and up to rounding in general.
+
+    *Several processes* that were joined by ``torch.distributed`` (gloo) before this call train one model: each calls
+    `make_private` with the same arguments, the plain module or one in ``DistributedDataParallel``, and begins with the
+    parameters of rank 0. Rank 0 draws the samples, pays and adds the noise; the others need no ledger. Where a process
+    ends, the others raise `FerroError` at their next step.
 
     ==============================  ===========================================
     example with NaN or infinity    counts as zeros; the step is charged
@@ -712,11 +849,27 @@ def make_private(
     most = None if part_size is None else _validate.count("part_size", part_size)
     if hasattr(optimizer, "private"):
         raise InvalidParameter("optimizer is private already: call optimizer.private.close() first")
-    refuse_world()
+    world = _several.World.joined(torch)
+    if shares is not None:
+        least = 1 if world is None else world.size
+        shares = _validate.count("shares", shares, minimum=least, maximum=plan.population_size)
+    within = within_wrapper(model)
     training = PrivateTraining(
-        model, optimizer, plan, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+        within,
+        optimizer,
+        plan,
+        ledger=ledger,
+        scope=scope,
+        key=key,
+        plan_delta=plan_delta,
+        source=source,
+        shares=shares,
     )
-    _connect(torch, training, model, optimizer)
+    _connect(torch, training, within, optimizer)
+    if within is not model:
+        # mutant: gradients-averaged-without-noise
+        vars(model)["forward"] = within.__call__
+        training._undo.append(lambda: _restore(model, "forward", None))
     return model, optimizer, PrivateLoader(training, loader, most)
 
 
