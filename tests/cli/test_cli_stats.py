@@ -99,6 +99,51 @@ def test_groups_count_so_many_rows_of_a_unit(ferrodp: Run, visits: list[dict[str
     assert (found["unit"], found["rows_per_unit"]) == ("patient", 1)
 
 
+@pytest.mark.parametrize("file", ["visits.csv", "visits.parquet"])
+def test_groups_have_quantiles_variances_and_histograms(ferrodp: Run, visits: list[dict[str, Any]], file: str) -> None:
+    """Laplace noise of scale below 3: within 3·ln(1e9) of the truth but for 1e-9."""
+    if file.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    found = ferrodp(
+        *(
+            "stats",
+            file,
+            "--quantiles",
+            "age:0,100:0.25,0.75",
+            "--variance",
+            "age:0,100",
+            "--histogram",
+            "age:0,50,100",
+        ),
+        *("--histogram", "region=north,east", "--group-by", "region=north,east", "--epsilon", 4, "--json"),
+    ).json
+    quantiles, variance, bins, names = found["statistics"]
+    ages = np.array([row["age"] for row in visits if row["age"] is not None and row["region"] == "north"], float)
+    north = sum(row["region"] == "north" for row in visits)
+
+    assert quantiles["labels"] == ["north, 0.25", "north, 0.75", "east, 0.25", "east, 0.75"]
+    assert np.abs(np.array(quantiles["values"][:2]) - np.quantile(ages, [0.25, 0.75])).max() < 20
+    assert variance["labels"] == ["north", "east"]
+    assert abs(variance["values"][0] - ages.var()) < 400
+    assert bins["labels"] == ["north, [0, 50)", "north, [50, 100]", "east, [0, 50)", "east, [50, 100]"]
+    assert abs(sum(bins["values"][:2]) - ages.size) < 120
+    assert names["labels"] == ["north, north", "north, east", "east, north", "east, east"]
+    assert np.abs(np.array(names["values"]) - [north, 0, 0, 0]).max() < 65
+
+
+def test_different_values_are_counted(ferrodp: Run, visits: list[dict[str, Any]]) -> None:
+    found = ferrodp(
+        "stats", "visits.csv", "--distinct", "region", "--distinct", "patient", "--epsilon", 4, "--json"
+    ).json
+    regions, patients = found["statistics"]
+
+    assert abs(regions["values"][0] - len({row["region"] for row in visits})) < 12  # 1e-10
+    assert abs(patients["values"][0] - len({row["patient"] for row in visits})) < 12
+    shown = ferrodp("stats", "visits.csv", "--distinct", "patient", "--epsilon", 1).out
+    assert "distinct" in shown
+    assert "." not in shown.split("patient")[1].split("epsilon")[0]
+
+
 def test_numbers_are_keys_of_columns_of_numbers(ferrodp: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -191,6 +236,8 @@ def test_a_failure_after_the_charge_and_before_noise_gives_it_back(shell: Run, f
         (["visits.csv", "--count", "--epsilon", 1, "--neighboring-relation", "replace_one"], 4, "REPLACE_ONE"),
         (["visits.csv", "--count", "--unit", "patient", "--epsilon", 1], 4, "--group-by"),
         (["visits.csv", "--min", "age:0,1", "--group-by", "region=a", "--epsilon", 1], 4, "--min must not"),
+        (["visits.csv", "--distinct", "age", "--group-by", "region=a", "--epsilon", 1], 4, "--distinct must not"),
+        (["visits.csv", "--distinct", "agee", "--epsilon", 1], 4, "it has age, region, patient"),
         (["visits.csv", "--count", "--group-by", "region", "--epsilon", 1], 2, "COLUMN=NAME"),
         (["visits.csv", "--count", "--epsilon", 1, "--scope", "survey"], 4, "--scope must come with --ledger"),
         (["visits.csv", "--count", "--epsilon", 1, "--ledger", "none.db", "--scope", "a"], 8, "none.db"),
@@ -252,7 +299,17 @@ def test_a_row_moves_the_statistics_of_a_file_by_no_more_than_they_declare(
 ) -> None:
     """Replayed on a file that lacks a row: the same releases of inputs that are no further apart."""
     lines = Path("visits.csv").read_text(encoding="utf-8").splitlines()
-    asked = ["--count", "--mean", "age:0,100", "--median", "age:0,100", "--histogram", "region=north,south"]
+    asked = [
+        "--count",
+        "--mean",
+        "age:0,100",
+        "--median",
+        "age:0,100",
+        "--histogram",
+        "region=north,south",
+        "--distinct",
+        "patient",
+    ]
     for removed in (1, 2, ROWS):
         with fd.testing.record() as log:
             assert ferrodp("stats", "visits.csv", *asked, "--epsilon", 1).code == 0

@@ -56,6 +56,11 @@ def quantiles(text: str) -> Asked:
     return Asked("quantiles", column, numbers, _numbers(text, last))
 
 
+def distinct(text: str) -> Asked:
+    """Take the name of a column."""
+    return Asked("distinct", text)
+
+
 def histogram(text: str) -> Asked:
     """Parse ``COLUMN:EDGE,EDGE,...`` or ``COLUMN=NAME,NAME,...``."""
     if "=" in text:

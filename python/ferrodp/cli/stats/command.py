@@ -27,8 +27,8 @@ from ferrodp.statistics import Estimate
 from ferrodp.tickets import Ticket
 
 _LEVEL = 0.95
-_BY_GROUP = ("count", "sum", "mean", "median")
-_NOISED = ("count", "sum", "mean", "variance", "histogram")
+_BY_GROUP = ("count", "sum", "mean", "variance", "median", "quantiles", "histogram")
+_NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram")
 """What takes a delta; the others are choices."""
 
 _LEDGER = record(
@@ -95,7 +95,9 @@ def _printed(found: Report, place: int) -> tuple[str, str]:
         return f"{value:.10g}", ""
     lower, upper = found["lower"][place], found["upper"][place]
     half = 0.5 * (upper - lower)
-    places = 0 if found["statistic"] in ("count", "histogram") or not half else 1 - math.floor(math.log10(half))
+    places = (
+        0 if found["statistic"] in ("count", "distinct", "histogram") or not half else 1 - math.floor(math.log10(half))
+    )
     value, lower, upper = (f"{each:.{min(max(places, 0), 12)}f}" for each in (value, lower, upper))
     return value, f"{lower} to {upper}"
 
@@ -110,6 +112,14 @@ def _bounded(name: str, help: str) -> Any:
 @command(
     option("file", metavar="FILE", help="a table: .csv with names in the first line, or .parquet"),
     option("--count", action="append_const", dest="asked", const=Asked("count"), help="how many rows"),
+    option(
+        "--distinct",
+        action="append",
+        dest="asked",
+        type=_asked.distinct,
+        metavar="COLUMN",
+        help="how many different values; a unit has up to K of them",
+    ),
     _bounded("--sum", "sum of a column, its values clamped to public bounds"),
     _bounded("--mean", "mean of such a column"),
     _bounded("--variance", "variance of such a column"),
@@ -243,8 +253,11 @@ def _releaser(
 
     def grouped(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
         assert by is not None
-        frame = {each.column: table.numbers(columns[each.column]) for each in asked if each.column is not None}
-        frame = {f"values of {name}": column for name, column in frame.items()}
+        frame: dict[str, Any] = {}
+        for each in asked:
+            if each.column is not None:
+                column = columns[each.column]
+                frame[_held(each)] = _labeled(column) if each.categories else table.numbers(column)
         frame |= {"groups": _labeled(columns[by.column])}
         frame |= {} if unit is None else {"units": _labeled(columns[unit])}
         groups = statistics.private_group_by(
@@ -254,7 +267,11 @@ def _releaser(
             unit=None if unit is None else "units",
             rows_per_unit=rows,
         )
-        return [_by_group(groups, each, part, relation, ticket) for each, part in zip(asked, parts, strict=True)]
+        named = [table.labels(columns[each.column or ""], each.categories) if each.categories else () for each in asked]
+        return [
+            _by_group(groups, each, names, part, relation, ticket)
+            for each, names, part in zip(asked, named, parts, strict=True)
+        ]
 
     def whole(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
         about = {"max_contributions": rows, "neighboring_relation": relation, "ticket": ticket}
@@ -274,6 +291,8 @@ def _of_column(table: _tables.Table, columns: dict[str, Any], asked: Asked, more
     if asked.categories:
         names = table.labels(column, asked.categories)
         return statistics.private_histogram(_labeled(column), categories=names, **more)
+    if asked.kind == "distinct":
+        return statistics.private_distinct(_labeled(column), **more)
     values = table.numbers(column)
     if asked.kind == "histogram":
         return statistics.private_histogram(values, bins=asked.numbers, **more)
@@ -291,24 +310,35 @@ def _of_column(table: _tables.Table, columns: dict[str, Any], asked: Asked, more
     return named[asked.kind](values, bounds=ends, **more)
 
 
+def _held(asked: Asked) -> str:
+    """Return what a column is called in the table of groups."""
+    return f"{'names' if asked.categories else 'values'} of {asked.column}"
+
+
 def _by_group(
     groups: statistics.PrivateGroups,
     asked: Asked,
+    names: Any,
     part: EpsilonDeltaEvent,
     relation: NeighboringRelation,
     ticket: Ticket | None,
 ) -> Estimate[Any]:
     more: dict[str, Any] = {"epsilon": part.epsilon, "ticket": ticket}
-    if asked.kind == "median":
+    ends = asked.numbers[0] if asked.numbers else 0.0, asked.numbers[1] if asked.numbers else 0.0
+    if asked.kind in ("median", "quantiles"):
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise InvalidParameter("--median by group must be asked for under add_or_remove_one")
-        ends = (asked.numbers[0], asked.numbers[1])
-        return groups.quantile(f"values of {asked.column}", 0.5, bounds=ends, **more)
+            raise InvalidParameter(f"--{asked.kind} by group must be asked for under add_or_remove_one")
+        if asked.kind == "median":
+            return groups.median(_held(asked), bounds=ends, **more)
+        return groups.quantiles(_held(asked), asked.quantiles, bounds=ends, **more)
     more |= {"delta": part.delta, "neighboring_relation": relation}
     if asked.column is None:
         return groups.count(**more)
-    release = groups.sum if asked.kind == "sum" else groups.mean
-    return release(f"values of {asked.column}", bounds=(asked.numbers[0], asked.numbers[1]), **more)
+    if asked.kind == "histogram":
+        bins = {"categories": names} if asked.categories else {"bins": asked.numbers}
+        return groups.histogram(_held(asked), **bins, **more)
+    release = {"sum": groups.sum, "mean": groups.mean, "variance": groups.variance}[asked.kind]
+    return release(_held(asked), bounds=ends, **more)
 
 
 def _labeled(column: Any) -> Any:
@@ -359,7 +389,7 @@ def _plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> di
         lower, upper = _listed(ends.lower), _listed(ends.upper)
     except InvalidParameter:  # a choice
         lower, upper = None, None
-    labels = None if estimate.labels is None else [str(label) for label in estimate.labels]
+    labels = None if estimate.labels is None else [_in_words(label) for label in estimate.labels]
     edges = None if estimate.edges is None else [float(edge) for edge in estimate.edges]
     if edges is not None:
         labels = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
@@ -374,6 +404,11 @@ def _plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> di
         "epsilon": float(part.epsilon),
         "delta": float(part.delta),
     }
+
+
+def _in_words(label: Any) -> str:
+    """Return what a number is about; of groups that is a key, or a key and a bin or quantile."""
+    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def _listed(value: Any) -> list[float]:
