@@ -204,6 +204,11 @@ def private_max(
     The utility, its sensitivity and the default rank are in the docstring of `ferrodp.statistics.ranks.extremes`. For
     121 candidates, the ages from 0 to 120, ε = 1 and one row a unit, the default rank is 16.
 
+    The default errs toward the other values, which pays where the bounds are wider than the data. Where they are about
+    as tight as the data, ``rank=2`` is more accurate, by up to 30 times: of 1000 uniform values in their bounds the
+    error is 0.2 instead of 1.2 percent at ε = 1. With wider bounds such a rank releases a random number between the
+    largest value and the bound.
+
     Examples
     --------
     >>> import numpy as np
