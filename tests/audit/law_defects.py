@@ -168,7 +168,7 @@ FOLDERS = (
             "training",
         )
     ),
-    "python/ferrodp/_casting.py",
+    "python/ferrodp/_base/_casting.py",
     "rust/ferrodp-core/src/secure",
     "rust/ferrodp-py/",
 )

@@ -150,8 +150,8 @@ MUTANTS = [
     (
         "totals of counters wrap around",
         "totals-of-counters-wrap-around",
-        "np.clip(counts, -most, most)",
-        "counts",
+        "np.clip(counts, -most, most, ",
+        "np.add(counts, 0, ",
         "counter streams",
     ),
 ]

@@ -127,7 +127,7 @@ class CounterStream:
 
     __slots__ = (
         "_counter", "_day", "_file", "_is_broken", "_labels", "_last", "_ledger", "_limits", "_lock", "_name",
-        "_native", "_num_counters", "_process", "_salt", "_scope", "_ticket", "_totals",
+        "_native", "_num_counters", "_process", "_salt", "_scope", "_spare", "_ticket", "_totals",
     )  # fmt: skip
 
     def __init__(
@@ -295,6 +295,7 @@ class CounterStream:
     def _open_native(self, key: Any) -> None:
         counter = self._counter
         self._totals: Totals = np.zeros(self._num_counters, np.int64)
+        self._spare: Totals = np.zeros(self._num_counters, np.int64)
         self._native: _native.CorrelatedStream = native_stream(
             counter.strategy,
             standard_deviation=counter.standard_deviation,
@@ -338,7 +339,7 @@ class CounterStream:
     @property
     def last(self) -> Totals | None:
         """What the last day released; None before the first."""
-        return None if self._last is None else self._last.copy()
+        return self._last
 
     @property
     def event(self) -> PrivacyEvent:
@@ -362,7 +363,7 @@ class CounterStream:
         Returns
         -------
         (n,) ndarray of int64
-            Totals from the first day to this one, with noise: negative ones are possible, and falling ones.
+            Totals from the first day to this one, with noise: negative ones are possible, and falling ones. Read-only.
 
         Raises
         ------
@@ -438,12 +439,12 @@ class CounterStream:
             raise FerroError("a stream of counters releases one day at a time: another thread is at one")
         try:
             if wanted is not None and wanted == self._day - 1 and self._last is not None:
-                return self._last.copy()
+                return self._last
             if wanted is not None and wanted != self._day:
                 raise InvalidParameter(f"day must be {self._day}, the next one, or the one before, got {wanted}")
             self._check_open()
             counts, limits = counted(self._day)
-            return self._commit(counts, limits, threads).copy()
+            return self._commit(counts, limits, threads)
         finally:
             self._lock.release()
 
@@ -462,13 +463,13 @@ class CounterStream:
         most = _LARGEST_TOTAL // self._counter.horizon
         # Cut, so that no sum leaves 64 bits: that brings counts of neighbors no farther apart.
         # mutant: totals-of-counters-wrap-around
-        cut = np.clip(counts, -most, most)
-        totals = self._totals + cut
+        totals = np.clip(counts, -most, most, out=self._spare, casting="unsafe")
+        totals += self._totals
         self._is_broken = True  # until the day is whole
         if self._file is not None:
-            nonce = self._file.commit(self._day, memoryview(totals).cast("B"), limits.table.tobytes())
+            nonce = self._file.commit(self._day, totals.data.cast("B"), limits.table.tobytes())
             self._claim(f"day {self._day}", nonce)
-        self._totals, self._limits = totals, limits
+        self._totals, self._spare, self._limits = totals, self._totals, limits
         self._day += 1
         self._last = self._drawn(threads)
         self._is_broken = False
@@ -478,6 +479,7 @@ class CounterStream:
         """Return the totals with the noise of their day."""
         noised = self._totals.copy()
         self._native.add_to_integers(noised, 0, threads)
+        noised.flags.writeable = False  # it is also kept for a repeated call
         return noised
 
     def close(self) -> None:
