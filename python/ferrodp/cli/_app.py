@@ -15,6 +15,7 @@ from ferrodp.cli._console import Console, logged, one_line
 from ferrodp.cli.audit import audit
 from ferrodp.cli.bench.command import bench
 from ferrodp.cli.calibrate import calibrate
+from ferrodp.cli.count import count
 from ferrodp.cli.demo.command import demo
 from ferrodp.cli.epsilon import epsilon
 from ferrodp.cli.explore import explore
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 COMMANDS = {
     "release": release,
     "stats": stats,
+    "count": count,
     "epsilon": epsilon,
     "calibrate": calibrate,
     "plan": plan,
@@ -60,6 +62,7 @@ environment:
 examples:
   ferrodp release u*.npz --clip-norm 1.0 --noise-multiplier 1.1 -o sum.npz
   ferrodp stats visits.csv --count --mean age:0,120 --epsilon 1
+  ferrodp count start visits --counters home,news --epsilon 1
   ferrodp epsilon --noise-multiplier 1.1 --sampling-probability 0.01 \\
       --count 10000
   ferrodp calibrate noise-multiplier --epsilon 3 --sampling-probability 0.01 \\
