@@ -15,6 +15,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     _TICKETS: (
         "a sum is kept and noised from another key",
         "a reservation is shared by two runs that keep sums",
+        "the clients of a total count as all who were asked",
         "a kept sum is released under the charge of another run",
         "a charge of several steps goes on after a kept one",
         "the sum of a round that was saved is released again",

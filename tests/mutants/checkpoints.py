@@ -2,6 +2,7 @@
 
 KILLERS = {
     "checkpoints": "pytest tests/federated/test_checkpoints.py",
+    "secure aggregation": "framework flower tests/integrations/flower/test_secure_aggregation.py",
     "restarts": "framework flower tests/integrations/flower/test_restart.py tests/integrations/flower/test_strategy.py",
 }
 
@@ -124,5 +125,47 @@ MUTANTS = [
         "strategy.run.stopped is not None",
         "False",
         "restarts",
+    ),
+    (
+        "residues of 31 bits are not centered",
+        "residues-of-31-bits-not-centered",
+        "(residues << np.uint32(1)).view(np.int32).astype(np.int64) >> 1",
+        "residues.astype(np.int64)",
+        "secure aggregation",
+    ),
+    (
+        "the clients of a total count as all who were asked",
+        "clients-of-a-total-count-as-all-who-were-asked",
+        "clients += count",
+        "clients += 20 * count",
+        "secure aggregation",
+    ),
+    (
+        "a client of Flower leaves its share of noise to others",
+        "share-of-noise-left-to-others",
+        "secure.encode(update)",
+        "secure._modulus.reduced(np.zeros(secure.length, np.int64))",
+        "secure aggregation",
+    ),
+    (
+        "a sum of SecAgg+ is off by its middle",
+        "sum-of-secagg-off-by-its-middle",
+        "_STEPS - 1",
+        "_STEPS - 2",
+        "secure aggregation",
+    ),
+    (
+        "clients are asked before the round is paid for",
+        "clients-asked-before-the-round-is-paid-for",
+        "round_.begin()",
+        "pass",
+        "secure aggregation",
+    ),
+    (
+        "the clients of a secure sum are miscounted",
+        "clients-of-a-secure-sum-miscounted",
+        "clients=len(results)",
+        "clients=len(self._nodes)",
+        "secure aggregation",
     ),
 ]

@@ -13,6 +13,7 @@ from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 
 Residues = npt.NDArray[Any]
 
+_MASK31 = np.uint32(2**31 - 1)
 _CHUNK = 1 << 14
 """Integers that are copied at a time where residues take their place."""
 
@@ -30,6 +31,8 @@ class Modulus:
         """Return the residues of integers; with `reuse` in the memory of these, where both have one word."""
         if self.name == "uint32":
             return integers.astype(np.uint32)  # modulo 2³²
+        if self.name == "uint31":
+            return integers.astype(np.uint32) & _MASK31
         if reuse and self.words == 1:
             residues = integers.view(np.uint64)
             for start in range(0, integers.size, _CHUNK):
@@ -45,6 +48,9 @@ class Modulus:
         checked = self.checked(message, total.size)
         if self.name == "uint32":
             np.add(total, checked, out=total)  # wraps around
+        elif self.name == "uint31":
+            np.add(total, checked, out=total)
+            np.bitwise_and(total, _MASK31, out=total)
         else:
             _native.add_residues(self.name, total, checked)
 
@@ -52,6 +58,9 @@ class Modulus:
         """Return the integers of least magnitude that are congruent to residues."""
         if self.name == "uint32":
             return residues.view(np.int32).astype(np.int64)
+        if self.name == "uint31":
+            # mutant: residues-of-31-bits-not-centered
+            return (residues << np.uint32(1)).view(np.int32).astype(np.int64) >> 1
         out = np.empty(residues.size // self.words, np.int64)
         _native.centered_residues(self.name, residues, out)
         return out
@@ -86,3 +95,6 @@ MODULI = {
         Modulus("field128", 2**128 - 7 * 2**66 + 1, np.dtype(np.uint64), 2),
     )
 }
+
+SUMMED = {**MODULI, "uint31": Modulus("uint31", 2**31, np.dtype(np.uint32))}
+"""Those of sums: 2³¹, too, for protocols whose words are signed, such as Flower's."""

@@ -14,7 +14,7 @@ from ferrodp._base._casting import casting
 from ferrodp._base._validate import Real
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, NonPrivateEvent, PrivacyEvent
-from ferrodp.federated.placements import Placement
+from ferrodp.federated.placements import DistributedPlacement, Placement, Total
 from ferrodp.federated.records import Records
 from ferrodp.federated.shuffled import public_seed
 from ferrodp.plan import CorrelatedNoise, FlatClipping, FullBatch, PrivacyPlan
@@ -114,6 +114,47 @@ class PlacedRound:
             raise FerroError("a round must not have more messages than the plan has clients")
         self._pay()
         self._messages.append(message)
+
+    def begin(self) -> None:
+        """Spend what the round costs: before clients are asked who draw their noise elsewhere.
+
+        Raises
+        ------
+        FerroError
+            If the round was released.
+        BudgetExceeded, TicketError
+            If the ledger refuses in between. Then no client must be asked.
+        """
+        self._check_open()
+        self._pay()
+
+    def add_total(self, total: Any, *, num_clients: int) -> None:
+        """Add what a protocol of secure aggregation shows: the sum of several messages.
+
+        Parameters
+        ----------
+        total : ndarray
+            Residues of the sum, for a `DistributedPlacement`.
+        num_clients : int
+            How many messages it holds: what finished, not what was asked. At least 1.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If the placement is another one, or the number out of its domain.
+        FerroError
+            If the round was released, or there are more messages than clients.
+        BudgetExceeded, TicketError
+            If the ledger refuses in between.
+        """
+        self._check_open()
+        if not isinstance(self._run._placement, DistributedPlacement):
+            raise InvalidParameter("a total is of messages under secure aggregation: the placement must be distributed")
+        count = _validate.count("num_clients", num_clients)
+        if sum(getattr(each, "clients", 1) for each in self._messages) + count > (self._run.plan.population_size or 0):
+            raise FerroError("a round must not have more messages than the plan has clients")
+        self._pay()
+        self._messages.append(Total(total, count))
 
     def release(self, *, denominator: Real | None = None) -> Any:
         """Return the sum of the messages, divided by a public number, and end the round.
@@ -217,6 +258,15 @@ class PlacedRun(Records):
     >>> run.plan == plan, run.event.events[0].num_shares
     (True, 8)
     >>> run.close()
+
+    Where a protocol shows the sum alone, the round begins, and is paid for, before clients are asked:
+
+    >>> round_ = next(PlacedRun(plan, model, DistributedPlacement(min_clients=8)))
+    >>> round_.begin()
+    >>> messages = [round_.mechanism.encode({"w": np.ones(4, np.float32)}) for _ in range(9)]  # on nine devices
+    >>> round_.add_total(sum(messages[1:], messages[0]), num_clients=9)
+    >>> round_.release()["w"].shape
+    (4,)
     """
 
     __slots__ = (

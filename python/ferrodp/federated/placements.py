@@ -23,6 +23,14 @@ Mechanism = TypeVar("Mechanism", LocalNoise, SecureSum, ShuffledReports)
 _REPLACED = NeighboringRelation.REPLACE_ONE
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What a protocol of secure aggregation showed: the sum of the messages of so many clients."""
+
+    residues: Any
+    clients: int
+
+
 class Placement(abc.ABC, Generic[Mechanism]):
     """Where the noise of a plan's rounds is drawn, if not by the server.
 
@@ -139,10 +147,13 @@ class DistributedPlacement(Placement[SecureSum]):
         return mechanism.encode(update, source=source)
 
     def _sum(self, mechanism: SecureSum, template: Any, messages: list[Any], denominator: float) -> Any:
-        total = mechanism.zero()
+        total, clients = mechanism.zero(), 0
         for message in messages:
-            mechanism.add(total, message)
-        return mechanism._decoded(total, len(messages), denominator).value  # the round is paid for by its run
+            part, count = (message.residues, message.clients) if isinstance(message, Total) else (message, 1)
+            mechanism.add(total, part)
+            # mutant: clients-of-a-total-count-as-all-who-were-asked
+            clients += count
+        return mechanism._decoded(total, clients, denominator).value  # the round is paid for by its run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

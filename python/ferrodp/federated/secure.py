@@ -19,7 +19,7 @@ from ferrodp.accounting.accountants.registry import AccountantChoice, accountant
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import DistributedDiscreteGaussianEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.events.base import check_relation
-from ferrodp.federated._moduli import MODULI, Residues
+from ferrodp.federated._moduli import SUMMED, Residues
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.sums.layout import from_template
@@ -84,8 +84,9 @@ class SecureSum:
         Messages in a sum, at most.
     num_dishonest : int
         Clients that may add no noise, or tell the server theirs: so many messages do not count toward `min_clients`.
-    modulus : {"uint32", "uint64", "field64", "field128"}
-        What residues are taken of: 2³², 2⁶⁴, or the primes of Prio3, 2⁶⁴ − 2³² + 1 and 2¹²⁸ − 7·2⁶⁶ + 1.
+    modulus : {"uint32", "uint64", "field64", "field128", "uint31"}
+        What residues are taken of: 2³², 2⁶⁴, the primes of Prio3, 2⁶⁴ − 2³² + 1 and 2¹²⁸ − 7·2⁶⁶ + 1, or 2³¹ (what
+        Flower's SecAgg+ holds).
     rotation_seed : bytes, optional
         32 public bytes, the same for all clients of a round: updates are rotated by a randomized Hadamard transform,
         which spreads the error of rounding evenly. Then vectors are as long as the next power of two.
@@ -184,9 +185,9 @@ class SecureSum:
                 f"max_clients must be at least min_clients + num_dishonest = {least}, got {self.max_clients}; "
                 f"for example max_clients={least}"
             )
-        if not isinstance(modulus, str) or modulus not in MODULI:
-            raise _validate.out_of_domain("modulus", f"one of {', '.join(MODULI)}", modulus)
-        self._modulus = MODULI[modulus]
+        if not isinstance(modulus, str) or modulus not in SUMMED:
+            raise _validate.out_of_domain("modulus", f"one of {', '.join(SUMMED)}", modulus)
+        self._modulus = SUMMED[modulus]
         if rotation_seed is not None and not (isinstance(rotation_seed, bytes) and len(rotation_seed) == 32):
             raise _validate.wrong_type(
                 "rotation_seed", "32 bytes, or None", rotation_seed, write="secrets.token_bytes(32)"

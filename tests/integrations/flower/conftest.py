@@ -25,6 +25,7 @@ class MemoryGrid(Grid):
         self.apps, self.config = apps, config or {}
         self.asked = []
         self.failures = []
+        self.states = {}  # what nodes remember from one message to the next
 
     def set_run(self, run):
         raise NotImplementedError
@@ -53,7 +54,9 @@ class MemoryGrid(Grid):
             node = message.metadata.dst_node_id
             TaskIdentity.node_id = node
             message.metadata.__dict__["_message_id"] = f"m{number}"
-            context = Context(1, node, {"partition-id": node - 1}, RecordDict(), dict(self.config))
+            context = Context(
+                1, node, {"partition-id": node - 1}, self.states.setdefault(node, RecordDict()), dict(self.config)
+            )
             try:
                 replies.append(self.apps[node](message, context))
             except Exception as error:  # as a real node does

@@ -194,7 +194,8 @@ def test_killed_by_a_signal_at_random_moments_no_round_is_lost_or_charged_twice(
         with fd.PrivacyLedger.open(folder / "budget.db") as ledger:
             states = [ticket.state for ticket in ledger.tickets("app")]
         paid = [state for state in states if state is not TicketState.CANCELLED]
-        assert paid == [TicketState.SPENT] * ROUNDS
+        assert len(paid) == ROUNDS
+        assert set(paid) <= {TicketState.ARMED, TicketState.SPENT}  # that a release ended is noted with the next change
         with (folder / "rounds.csv").open() as stream:
             assert [row["round"] for row in csv.DictReader(stream)] == [str(each) for each in range(ROUNDS)]
     print(f"{at_work} of {KILLS} killed at work, of {lasts:.2f} s")

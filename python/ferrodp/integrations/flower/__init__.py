@@ -4,6 +4,8 @@
     Wraps FedAvg, FedAvgM, FedAdam, FedYogi, FedAdagrad or FedProx: each round is a step of a `PrivacyPlan`.
 `clip_mod`, `local_noise_mod`
     Modifiers of client apps: clip on the client; clip and noise there.
+`SecureAggregation`, `secure_share_mod`
+    Flower's SecAgg+ with noise that the clients draw: the server sees noised sums alone.
 `PlanAccountant`
     Certified ε for Flower's own wrappers, behind its protocol.
 
@@ -13,8 +15,16 @@ Needs ``pip install "ferrodp[flower]"`` (flwr ≥ 1.41), imported by the first c
 from ferrodp._base import _public
 from ferrodp.integrations.flower.accountant import PlanAccountant
 from ferrodp.integrations.flower.mods import clip_mod, local_noise_mod
+from ferrodp.integrations.flower.secure import SecureAggregation, secure_share_mod
 from ferrodp.integrations.flower.strategy import PrivateStrategy
 
-__all__ = ["PlanAccountant", "PrivateStrategy", "clip_mod", "local_noise_mod"]
+__all__ = [
+    "PlanAccountant",
+    "PrivateStrategy",
+    "SecureAggregation",
+    "clip_mod",
+    "local_noise_mod",
+    "secure_share_mod",
+]
 
 _public.install_in(__name__)
