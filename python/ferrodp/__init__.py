@@ -109,7 +109,7 @@ from ferrodp.statistics import (
 from ferrodp.sums import ClippedSum, GridSum
 
 if TYPE_CHECKING:  # the package can be called, which no type checker knows of packages
-    from ferrodp.budget.blocks.called import budget
+    from ferrodp.budget.blocks.for_types import budget
 else:
     from ferrodp import budget
 

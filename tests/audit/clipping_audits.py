@@ -12,7 +12,7 @@ import numpy as np
 from alarms import CONFIDENCE
 
 import ferrodp as fd
-from ferrodp.audit import _law
+from ferrodp.audit import _law_test
 
 CLIP = 5.0
 _TOLERANCE = 2.0**-19
@@ -260,7 +260,7 @@ def noise_of_sums(multiplier: float, dtype: Any, clip: float, draws: int = 400_0
     total.add_many(np.full((1, draws), -0.3 * clip / math.sqrt(draws), dtype=dtype))
     exact = total.to_float()
     noise = np.asarray(total.release(noise_multiplier=multiplier), dtype=np.float64) - exact
-    tails = _law.Tails(_law.real_events(_law.gaussian, multiplier * clip))
+    tails = _law_test.Tails(_law_test.real_events(_law_test.gaussian, multiplier * clip))
     tails.count(noise)
     return not tails.hold(1.0 - CONFIDENCE)
 

@@ -11,7 +11,7 @@ from alarms import CONFIDENCE, function, independence, rates
 from scipy.special import ndtr
 
 import ferrodp as fd
-from ferrodp.audit import _law
+from ferrodp.audit import _law_test
 
 SOURCE = fd.NoiseSource()
 FINE = 2.0**-43
@@ -32,7 +32,7 @@ def added(n: int) -> np.ndarray:
 
 def on_a_grid(law: str, granularity: float, dtype: Any = np.float64, draws: int = 1_500_000) -> bool:
     """Whether noise on a grid has the stated law."""
-    tails = _law.Tails(_law.real_events(getattr(_law, law), 1.0))
+    tails = _law_test.Tails(_law_test.real_events(getattr(_law_test, law), 1.0))
     tails.count(real(law, draws, dtype, granularity=granularity))
     return not tails.hold(1.0 - CONFIDENCE)
 
@@ -64,7 +64,7 @@ def no_numbers() -> bool:
         values[1:64:3] = 100.0
         SOURCE.add_gaussian_(values, standard_deviation=1.0)
         noise = np.delete(values, np.arange(1, 64, 3)).astype(np.float64)
-        tails = _law.Tails(_law.real_events(_law.gaussian, 1.0))
+        tails = _law_test.Tails(_law_test.real_events(_law_test.gaussian, 1.0))
         tails.count(noise)
         if not np.isfinite(noise).all() or not tails.hold(1.0 - CONFIDENCE):
             return True

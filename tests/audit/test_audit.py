@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp.audit import _joint, _law, audit_callable, audit_mechanism, mechanisms, smallest_violation
+from ferrodp.audit import _joint, _law_test, audit_callable, audit_mechanism, mechanisms, smallest_violation
 from ferrodp.audit._events.outputs import outputs_of
 from ferrodp.audit._events.regions import last_bits
 from ferrodp.audit.power import favorable
@@ -195,7 +195,7 @@ def test_the_law_is_wrongly_doubted_once_in_a_thousand_runs_at_most(mechanism):
     if isinstance(mechanism, fd.DiscreteGaussianMechanism):
         mechanism = dataclasses.replace(mechanism, dimension=2000)
     for _ in range(200):
-        tails = _law.Tails(mechanisms._events(mechanism))
+        tails = _law_test.Tails(mechanisms._events(mechanism))
         tails.count(mechanism.release(np.zeros(2000, dtype=np.int64 if is_whole else np.float32)))
         wrong += not tails.hold(1e-3)
 
@@ -207,8 +207,8 @@ def test_stated_rates_of_whole_numbers_are_those_of_the_laws(scale):
     reach = math.ceil(40 * scale)
     x = np.arange(-reach, reach + 1)
     for law, weights in (
-        (_law.discrete_gaussian, np.exp(-0.5 * (x / scale) ** 2)),
-        (_law.discrete_laplace, np.exp(-np.abs(x) / scale)),
+        (_law_test.discrete_gaussian, np.exp(-0.5 * (x / scale) ** 2)),
+        (_law_test.discrete_laplace, np.exp(-np.abs(x) / scale)),
     ):
         masses = weights / weights.sum()
         for at in (-2, 0, 1, math.ceil(scale), math.ceil(3 * scale)):
@@ -217,14 +217,14 @@ def test_stated_rates_of_whole_numbers_are_those_of_the_laws(scale):
             assert low <= exact * (1 + 1e-12)
             assert exact <= high * (1 + 1e-12)
             assert high - low <= (1e-8 if scale < 1e4 else 1e-4)
-    assert _law._even(_law.discrete_laplace, scale) == pytest.approx(math.fsum(masses[x % 2 == 0]), abs=1e-7)
+    assert _law_test._even(_law_test.discrete_laplace, scale) == pytest.approx(math.fsum(masses[x % 2 == 0]), abs=1e-7)
 
 
 def test_threads_count_all_draws_and_report_the_same_event(monkeypatch):
     mechanism = fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0)
     seen = []
-    counted = _law.Tails.count
-    monkeypatch.setattr(_law.Tails, "count", lambda self, noise: (seen.append(noise.size), counted(self, noise)))
+    counted = _law_test.Tails.count
+    monkeypatch.setattr(_law_test.Tails, "count", lambda self, noise: (seen.append(noise.size), counted(self, noise)))
     for cores in (1, 3):
         seen.clear()
         monkeypatch.setattr(mechanisms, "_cores", lambda cores=cores: cores)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ferrodp.accounting import PldAccountant, gaussian_epsilon, gaussian_noise_multiplier
-from ferrodp.audit import _guesses, audit_canaries, smallest_canary_violation
+from ferrodp.audit import _canary_bounds, audit_canaries, smallest_canary_violation
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.plan import (
@@ -25,7 +25,7 @@ from ferrodp.plan import (
     PrivacyPlan,
     RandomAllocation,
 )
-from ferrodp.sums import clipped, marked
+from ferrodp.sums import canary_coordinates, clipped
 from ferrodp.testing import seeded
 from ferrodp.training import train
 
@@ -77,18 +77,18 @@ def test_the_bound_of_guesses_is_that_of_a_binomial_law_without_delta():
     """Randomized response reaches it: 80 of 100 right at ε have the tail of Bin(100, e^ε/(1 + e^ε))."""
     p = math.e / (1.0 + math.e)
     exact = math.fsum(math.comb(100, k) * p**k * (1.0 - p) ** (100 - k) for k in range(80, 101))
-    found = _guesses.chance(1.0, 0.0, canaries=100, guesses=100, correct=80)
+    found = _canary_bounds.chance(1.0, 0.0, canaries=100, guesses=100, correct=80)
     assert exact <= found <= exact * (1.0 + 1e-5)
-    assert _guesses.chance(1.0, 1e-3, canaries=100, guesses=100, correct=80) > found + 1e-3
+    assert _canary_bounds.chance(1.0, 1e-3, canaries=100, guesses=100, correct=80) > found + 1e-3
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.5])
 def test_a_gaussian_curve_is_not_refuted_by_the_largest_quantile_of_its_own_guesses(mu):
     """Of two canaries, both guessed by the sign of their scores, all laws are known: Bin(2, Φ(μ/2))."""
-    right = _guesses.NORMAL.cdf(0.5 * mu)
+    right = _canary_bounds.NORMAL.cdf(0.5 * mu)
     made = {"canaries": 2, "guesses": 2, "correct": 2}
-    assert not _guesses.is_refuted_at(mu, right**2 * 0.999, **made)
-    assert _guesses.is_refuted_at(mu, _guesses.NORMAL.cdf(mu), **made)
+    assert not _canary_bounds.is_refuted_at(mu, right**2 * 0.999, **made)
+    assert _canary_bounds.is_refuted_at(mu, _canary_bounds.NORMAL.cdf(mu), **made)
 
 
 def test_more_shown_is_more_bound_and_nothing_shown_is_nothing():
@@ -240,7 +240,9 @@ def test_a_trainer_without_its_clipping_or_noise_is_caught(defect, monkeypatch):
 
     if defect == "no clipping":
         monkeypatch.setattr(
-            marked, "mark_of", lambda total: np.array([int(20.0 * total.clip_norm / total.granularity)])
+            canary_coordinates,
+            "canary_vector",
+            lambda total: np.array([int(20.0 * total.clip_norm / total.granularity)]),
         )
     else:
         monkeypatch.setattr("ferrodp.plan._sums.release_flat", quieter)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ferrodp.audit import _joint, _test
+from ferrodp.audit import _joint, _region_test
 from ferrodp.audit._events.regions import Region
 from ferrodp.audit._events.statistics import Column
 from ferrodp.audit._joint import Pair, Rates, bound, pooling_helps, tails_of
@@ -125,7 +125,7 @@ def test_a_bound_of_two_events_is_too_large_with_at_most_its_level(monkeypatch):
     for _ in range(80):
         (x1, y2, _), (x2, y1, _) = rng.multinomial(n, [*rates, 1 - sum(rates)], size=2)
         counts = [_count("above", 1.0, 0, (x1, y1), rates), _count("below", -1.0, 1, (x2, y2), rates)]
-        pooled = _test._Bounds(counts, n, 0.9, 0.0).pooled
+        pooled = _region_test._Bounds(counts, n, 0.9, 0.0).pooled
         wrong += bound(pooled, 0.2, 0.0) > rates.epsilon(0.0)
 
     assert binom.sf(37, 80, 0.2) < 1e-6
@@ -136,13 +136,13 @@ def test_the_draws_of_one_event_are_no_draws_of_the_other():
     """What was counted: two events of half of all draws of a side each, of which 9 in 10 hit."""
     rates = Rates(0.5, 0.4)
     counts = [_count("above", 1.0, 0, (5000, 3900), rates), _count("below", -1.0, 1, (5100, 4000), rates)]
-    bounds = _test._Bounds(counts, 10_000, 0.2, 0.0)
+    bounds = _region_test._Bounds(counts, 10_000, 0.2, 0.0)
     assert not bounds.pooled  # promises nothing
     assert len(bounds.of(0.05, 0.0)) == 2
 
     rates = Rates(0.02, 0.004)
     counts = [_count("above", 1.0, 0, (2100, 420), rates), _count("below", -1.0, 1, (1900, 390), rates)]
-    bounds = _test._Bounds(counts, 100_000, 1.5, 0.0)
+    bounds = _region_test._Bounds(counts, 100_000, 1.5, 0.0)
     pairs = [
         Pair(2100, 420, 100_000, rates, 1.5, 0.0, 100_000 - 1900),
         Pair(1900, 390, 100_000, rates, 1.5, 0.0, 100_000 - 2100),
@@ -157,7 +157,7 @@ def test_the_draws_of_one_event_are_no_draws_of_the_other():
 
 
 def _count(what, at, likelier, hits, rates):
-    return _test._Count(Region(what, Column(0), at), likelier, rates, 0.0, *map(int, hits))
+    return _region_test._Count(Region(what, Column(0), at), likelier, rates, 0.0, *map(int, hits))
 
 
 def test_a_rate_between_two_nodes_counts_as_the_upper_one(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ferrodp.budget import _points
+from ferrodp.budget import _crash_points
 from support import postgres_server
 
 _MISSING = "PostgreSQL is not installed (Debian: apt-get install postgresql): its tests were SKIPPED"
@@ -49,7 +49,7 @@ def at_point(monkeypatch):
             if name == point and pending:
                 pending.pop()()
 
-        monkeypatch.setattr(_points, "observer", observer)
+        monkeypatch.setattr(_crash_points, "observer", observer)
 
     return arrange
 

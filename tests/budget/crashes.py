@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp._native import sqlite_version
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _points
+from ferrodp.budget import PrivacyLedger, _crash_points
 from ferrodp.errors import BudgetExceeded
 from ferrodp.mechanisms import LaplaceMechanism
 from support import children
@@ -44,9 +44,9 @@ def crash(path, diary, operation, point, nth, how):
 
     with children.diary(diary) as note:
         act = prepared(ledger, operation)
-        _points.observer = observer
+        _crash_points.observer = observer
         act(note)
-        _points.observer = lambda _: None
+        _crash_points.observer = lambda _: None
 
 
 def prepared(ledger, operation):
@@ -142,7 +142,7 @@ def case(path, operation, point, nth, how):
 def every_case(times):
     """Go through operations, points, and ways to die."""
     for round_ in range(times):
-        for number, (operation, point) in enumerate(itertools.product(OPERATIONS, _points.POINTS)):
+        for number, (operation, point) in enumerate(itertools.product(OPERATIONS, _crash_points.POINTS)):
             nth = 2 - round_ // 2 % 2 if point == "between the scopes" else 1
             yield operation, point, nth, ("kill", "exit")[(round_ + number) % 2]
 
@@ -162,7 +162,7 @@ def main():
                 deaths += 1
                 reached.add(point)
             os.remove(path)
-    missing = set(_points.POINTS) - reached
+    missing = set(_crash_points.POINTS) - reached
     assert not missing, f"nothing died at {missing}"
     seconds = time.monotonic() - begun
     print(f"{cases} cases, {deaths} deaths, at {len(reached)} points, {seconds:.0f} s, sqlite {sqlite_version}")

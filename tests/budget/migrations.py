@@ -28,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ferrodp.accounting import EpsilonDeltaEvent
-from ferrodp.budget import PrivacyLedger, _points, migrate_ledger
+from ferrodp.budget import PrivacyLedger, _crash_points, migrate_ledger
 from ferrodp.errors import BudgetExceeded, LedgerError
 from support import postgres_server
 
@@ -234,7 +234,7 @@ def _call(source: str, to: str, point: int) -> None:
         if reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _points.observer = observer
+    _crash_points.observer = observer
     status = 70
     try:
         migrate_ledger(source, to, reason="campaign", timeout=20.0)

@@ -14,7 +14,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, LaplaceEvent, PldAccountant
-from ferrodp.budget.blocks import called
+from ferrodp.budget.blocks import for_types
 from ferrodp.errors import (
     BudgetExceeded,
     EntropyError,
@@ -495,7 +495,7 @@ def test_the_package_is_still_a_package():
     import ferrodp.budget
 
     assert ferrodp.budget is fd.budget
-    assert set(vars(fd.budget)["__all__"]) <= set(vars(called.budget))  # what type checkers take it for
+    assert set(vars(fd.budget)["__all__"]) <= set(vars(for_types.budget))  # what type checkers take it for
     assert fd.budget.PrivacyLedger is fd.PrivacyLedger
     assert isinstance(fd.budget(epsilon=1.0), fd.budget.Spending)
     with pytest.raises(AttributeError, match="did you mean"):

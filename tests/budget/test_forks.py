@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _points
+from ferrodp.budget import PrivacyLedger, _crash_points
 from ferrodp.errors import BudgetExceeded, LedgerError, TicketError
 from support import children
 
@@ -94,7 +94,7 @@ def test_a_fork_in_the_middle_of_a_transaction_leaves_it_to_the_parent(tmp_path,
     program = """
 import os, subprocess, sys
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _points
+from ferrodp.budget import PrivacyLedger, _crash_points
 from ferrodp.errors import LedgerError
 path, leave = sys.argv[1:]
 EVENT = LaplaceEvent(noise_multiplier=1024.0)
@@ -120,7 +120,7 @@ def observer(name):
             PrivacyLedger.open(path)
         except LedgerError as error:
             assert "when this process was forked" in str(error), error
-_points.observer = observer
+_crash_points.observer = observer
 try:
     for _ in range(3):
         ledger.reserve("all", EVENT)
@@ -128,7 +128,7 @@ except LedgerError as error:
     assert os.getpid() != parent and "parent of this process" in str(error), error
     sys.exit(7)
 assert os.getpid() == parent
-_points.observer = lambda _: None
+_crash_points.observer = lambda _: None
 assert ledger.remaining_count("all", EVENT) == 4096 - 3
 ledger.verify()
 ledger.close()
@@ -240,7 +240,7 @@ def test_closing_waits_for_a_spend_under_way(ledger, path):
     answers = []
     spender = threading.Thread(target=lambda: answers.append(ledger.reserve("all", EVENT).id))
     closer = threading.Thread(target=ledger.close)
-    _points.observer = observer
+    _crash_points.observer = observer
     try:
         spender.start()
         reached.wait()
@@ -250,7 +250,7 @@ def test_closing_waits_for_a_spend_under_way(ledger, path):
         spender.join()
         closer.join()
     finally:
-        _points.observer = _points._nothing
+        _crash_points.observer = _crash_points._nothing
 
     with PrivacyLedger.open(path) as again:
         assert len(answers) == again.report("all").held == 1

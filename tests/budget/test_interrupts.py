@@ -14,7 +14,7 @@ import pytest
 
 import ferrodp.budget
 from ferrodp.accounting import LaplaceEvent
-from ferrodp.budget import PrivacyLedger, _points
+from ferrodp.budget import PrivacyLedger, _crash_points
 from ferrodp.errors import LedgerError
 
 EVENT = LaplaceEvent(noise_multiplier=2.0**20)
@@ -126,7 +126,7 @@ def test_a_waiting_thread_may_be_interrupted(ledger):
             go.wait(PATIENCE)
 
     ledger.remaining_count("all", EVENT)
-    _points.observer = observer
+    _crash_points.observer = observer
     leader = threading.Thread(target=lambda: ledger.reserve("all", EVENT), daemon=True)
     try:
         for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_waiting_thread_may_be_interrupted(ledger):
             leader.join(PATIENCE)
             assert not leader.is_alive()
     finally:
-        _points.observer = _points._nothing
+        _crash_points.observer = _crash_points._nothing
         go.set()
 
     assert held(ledger) == 3

@@ -315,13 +315,13 @@ def test_an_import_that_completes_another_move_is_no_log(old, tmp_path, change, 
 
 MIGRATES = """
 import os, sys
-from ferrodp.budget import migrate_ledger, _points
+from ferrodp.budget import migrate_ledger, _crash_points
 reached = []
 def observer(name):
     reached.append(name)
     if len(reached) == int(sys.argv[3]):
         os.kill(os.getpid(), 9)
-_points.observer = observer
+_crash_points.observer = observer
 migrate_ledger(sys.argv[1], sys.argv[2], reason="x")
 """
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ferrodp.accounting import EpsilonDeltaEvent, GaussianEvent, LaplaceEvent, Odometer
-from ferrodp.budget import Head, PrivacyLedger, _measures, _readings
+from ferrodp.budget import Head, PrivacyLedger, _measures, _odometer
 from ferrodp.budget import records as _records
 from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, LedgerError
@@ -176,7 +176,7 @@ def test_terms_go_to_text_and_back(ledger):
     assert _measures.Terms.from_dict(json.loads(terms.text)) == terms
     assert (terms.original, terms.highest) == ((Fraction(1, 3), 0.0), (Fraction(2, 3), 0.0))
     assert terms.first.text == ledger.history("survey")[0]["terms"] or terms.first.original is None
-    assert _readings.reading(terms, (0, 0)) == (0.0, 0.0)
+    assert _odometer.reading(terms, (0, 0)) == (0.0, 0.0)
 
 
 def test_a_log_that_forgets_what_was_promised_is_refused(ledger):

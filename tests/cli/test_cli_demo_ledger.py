@@ -18,7 +18,7 @@ Run = Callable[..., Any]
 ROUND = GaussianEvent(noise_multiplier=3.3)
 DYING = """
 import os, sys
-from ferrodp.budget import _points
+from ferrodp.budget import _crash_points
 from ferrodp.cli import main
 
 point, times, signal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -30,7 +30,7 @@ def reached(name):
     if name == point and seen == times:
         os.kill(os.getpid(), signal)
 
-_points.observer = reached
+_crash_points.observer = reached
 sys.exit(main(sys.argv[4:]))
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 from ferrodp import PrivacyLedger, files
 from ferrodp.accounting import GaussianEvent, NeighboringRelation
-from ferrodp.budget import _points
+from ferrodp.budget import _crash_points
 from ferrodp.cli.releasing import command as release_command
 from ferrodp.files import FileRefused
 
@@ -20,10 +20,10 @@ Run = Callable[..., Any]
 EVENT = GaussianEvent(noise_multiplier=10.0)
 DYING = """
 import os, signal, sys
-from ferrodp.budget import _points
+from ferrodp.budget import _crash_points
 from ferrodp.cli import main
 
-_points.observer = lambda name: name == sys.argv[1] and os.kill(os.getpid(), signal.SIGKILL)
+_crash_points.observer = lambda name: name == sys.argv[1] and os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(main(sys.argv[2:]))
 """
 
@@ -125,11 +125,11 @@ def test_a_ledger_that_fails_at_the_arming_lets_nothing_be_drawn(
 ) -> None:
     def freeze(name: str) -> None:
         if name == "before arming":
-            monkeypatch.setattr(_points, "observer", lambda _: None)
+            monkeypatch.setattr(_crash_points, "observer", lambda _: None)
             with PrivacyLedger.open("budget.db") as other:
                 other.freeze("hospital", reason="incident")
 
-    monkeypatch.setattr(_points, "observer", freeze)
+    monkeypatch.setattr(_crash_points, "observer", freeze)
     assert "scope 'hospital' is frozen" in ferrodp(*arguments()).error
     assert not Path("out.npz").exists()
 

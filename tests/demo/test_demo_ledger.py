@@ -12,7 +12,7 @@ import pytest
 
 from ferrodp import PrivacyLedger, demo
 from ferrodp.accounting import GaussianEvent, NeighboringRelation
-from ferrodp.budget import _points
+from ferrodp.budget import _crash_points
 from ferrodp.demo.checkpoint import Checkpoint
 from ferrodp.demo.paid import CHECKPOINT, PaidTraining
 from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError
@@ -57,7 +57,7 @@ def train_until(folder: Path, point: str, times: int) -> None:
         if name == point and seen == times:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _points.observer = reached
+    _crash_points.observer = reached
     save, clipped_sum = Checkpoint.save, _paid.clipped_sum
 
     def saving(self: Checkpoint, path: Path, before: Checkpoint | None) -> None:
@@ -89,7 +89,7 @@ def killed_everywhere(root: str) -> None:
     (Path(root) / "warm").mkdir()
     train(Path(root) / "warm")  # prices are computed once, not in each child
     results = []
-    for point in (*_points.POINTS, *OWN_POINTS):
+    for point in (*_crash_points.POINTS, *OWN_POINTS):
         for times in (1, 2, 5):
             folder = Path(root) / f"{point}-{times}".replace(" ", "-")
             folder.mkdir()
@@ -134,7 +134,7 @@ def test_killed_at_any_point_it_goes_on_and_never_exceeds_the_budget(tmp_path: P
     assert found.returncode == 0, found.stderr
 
     results = json.loads(found.stdout)
-    assert len(results) == 3 * (len(_points.POINTS) + len(OWN_POINTS))
+    assert len(results) == 3 * (len(_crash_points.POINTS) + len(OWN_POINTS))
     for result in results:
         killed = result["codes"][0] == -9
         assert result["codes"] == [-9 if killed else 0, 0], result
@@ -234,10 +234,10 @@ def test_of_two_processes_that_continue_one_training_one_stops(
 
     def other_first(name: str) -> None:
         if name == point:
-            monkeypatch.setattr(_points, "observer", lambda _: None)
+            monkeypatch.setattr(_crash_points, "observer", lambda _: None)
             train(tmp_path, rounds=3)
 
-    monkeypatch.setattr(_points, "observer", other_first)
+    monkeypatch.setattr(_crash_points, "observer", other_first)
     with pytest.raises(error, match=rule):
         train(tmp_path, rounds=3)
     after, done = train(tmp_path, rounds=3)

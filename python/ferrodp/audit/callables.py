@@ -7,7 +7,7 @@ from typing import Any
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
-from ferrodp.audit import _test
+from ferrodp.audit import _region_test
 from ferrodp.audit._events.outputs import Outputs, Raised, outputs_of
 from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import AuditReport
@@ -111,7 +111,7 @@ def audit_callable(
             yield many((one, other)[side], min(_CHUNK, n - first))
 
     name = getattr(release, "__qualname__", type(release).__name__)
-    return _test.run(
+    return _region_test.run(
         draw,
         claim=name,
         neighbors=(_short(one), _short(other)),

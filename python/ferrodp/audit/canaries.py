@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp.accounting.curves import gaussian_epsilon_bounds, gaussian_noise_multiplier
-from ferrodp.audit import _guesses
+from ferrodp.audit import _canary_bounds
 from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import plain
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
@@ -213,12 +213,12 @@ def audit_canaries(
     correct = int(np.count_nonzero(~coins[ranks[:half]])) + int(np.count_nonzero(coins[ranks[-half:]]))
     made = {"canaries": count, "guesses": number, "correct": correct}
     bounds = {
-        "guesses": _guesses.epsilon_lower(failure, miss, **made),
-        "f_dp": _epsilon_of(_guesses.mu_lower(miss, **made), failure),
-        "gaussian": _epsilon_of(_guesses.mu_of_scores(numbers[coins], numbers[~coins], miss), failure),
+        "guesses": _canary_bounds.epsilon_lower(failure, miss, **made),
+        "f_dp": _epsilon_of(_canary_bounds.mu_lower(miss, **made), failure),
+        "gaussian": _epsilon_of(_canary_bounds.mu_of_scores(numbers[coins], numbers[~coins], miss), failure),
     }
     visible = _smallest(count, number, claimed, failure, "guesses", miss)
-    hoped = round(number * _guesses.accuracy(_mu_of(min(visible, 50.0), failure), number / count))
+    hoped = round(number * _canary_bounds.accuracy(_mu_of(min(visible, 50.0), failure), number / count))
     return CanaryReport(
         claim=claim,
         epsilon=claimed,
@@ -233,7 +233,7 @@ def audit_canaries(
         violation=bounds[chosen] > claimed,
         bounds=bounds,
         power=_smallest(count, number, claimed, failure, chosen, miss),
-        log_e_value=_guesses.evidence(claimed, failure, **made, hoped=hoped),
+        log_e_value=_canary_bounds.evidence(claimed, failure, **made, hoped=hoped),
         roc=_roc(numbers, coins),
     )
 
@@ -288,7 +288,7 @@ def smallest_canary_violation(
 
 def _smallest(canaries: int, guesses: int, epsilon: float, delta: float, method: str, miss: float) -> float:
     """Return the ε of the least μ whose tests succeed with probability 90 %."""
-    normal = _guesses.NORMAL
+    normal = _canary_bounds.NORMAL
     beta = normal.inv_cdf(_POWER)
     limit = _mu_of(epsilon, delta)
     if method == "gaussian":
@@ -298,8 +298,8 @@ def _smallest(canaries: int, guesses: int, epsilon: float, delta: float, method:
     def is_violation(correct: int) -> bool:
         made = {"canaries": canaries, "guesses": guesses, "correct": correct}
         if method == "f_dp":
-            return _guesses.is_refuted_at(limit, miss, **made)
-        return _guesses.chance(epsilon, delta, **made) < miss
+            return _canary_bounds.is_refuted_at(limit, miss, **made)
+        return _canary_bounds.chance(epsilon, delta, **made) < miss
 
     low, high = 0, guesses
     if not is_violation(high):
@@ -309,10 +309,10 @@ def _smallest(canaries: int, guesses: int, epsilon: float, delta: float, method:
         low, high = (low, middle) if is_violation(middle) else (middle, high)
 
     def is_seen(mu: float) -> bool:
-        right = _guesses.accuracy(mu, guesses / canaries)
+        right = _canary_bounds.accuracy(mu, guesses / canaries)
         return guesses * right - beta * math.sqrt(guesses * right * (1.0 - right)) >= high
 
-    least, most = limit, _guesses.LARGEST_MU
+    least, most = limit, _canary_bounds.LARGEST_MU
     for _ in range(50):
         middle_mu = 0.5 * (least + most)
         least, most = (least, middle_mu) if is_seen(middle_mu) else (middle_mu, most)
@@ -333,7 +333,7 @@ def _mu_of(epsilon: float, delta: float) -> float:
 
 def _number(guesses: int | None, epsilon: float, delta: float, miss: float, canaries: int) -> int:
     if guesses is None:
-        return _guesses.best_guesses(min(epsilon, 50.0), _mu_of(min(epsilon, 50.0), delta), delta, miss, canaries)
+        return _canary_bounds.best_guesses(min(epsilon, 50.0), _mu_of(min(epsilon, 50.0), delta), delta, miss, canaries)
     number = _validate.count("guesses", guesses, minimum=2)
     if number % 2 or number > canaries:
         raise _validate.out_of_domain("guesses", f"an even number up to {canaries}, that of canaries", guesses)

@@ -12,12 +12,12 @@ import numpy as np
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
-from ferrodp.audit import _test
+from ferrodp.audit import _region_test
 from ferrodp.audit._events.outputs import Outputs
 from ferrodp.audit._events.regions import Region
 from ferrodp.audit._events.statistics import Column
 from ferrodp.audit._joint import Rates
-from ferrodp.audit._law import (
+from ferrodp.audit._law_test import (
     Event,
     Law,
     Tails,
@@ -29,7 +29,7 @@ from ferrodp.audit._law import (
     real_events,
     whole_events,
 )
-from ferrodp.audit._test import Stated
+from ferrodp.audit._region_test import Stated
 from ferrodp.audit.power import confidence_of
 from ferrodp.audit.report import AuditReport
 from ferrodp.errors import InvalidType
@@ -137,7 +137,7 @@ def audit_mechanism(
             yield Outputs(found[None, :], found.dtype.name)
 
     stated = None if is_whole else _thresholds(mechanism, scale, shift, failure, number)
-    report = _test.run(
+    report = _region_test.run(
         draw,
         claim=repr(mechanism),
         neighbors=("0", f"{shift:g}"),

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from ferrodp.budget import _points
+from ferrodp.budget import _crash_points
 from ferrodp.budget.stores.base import Store, Transaction
 from ferrodp.budget.stores.rows import Slot
 from ferrodp.errors import FerroError, LedgerError
@@ -126,7 +126,7 @@ class GroupCommit:
                         request.result = request.work(transaction)
                     except FerroError as error:
                         request.error = error
-            _points.reached("after the commit")
+            _crash_points.reached("after the commit")
             if _log.isEnabledFor(logging.DEBUG):
                 _log.debug("%s: a commit, with %d of those who waited", self._store.name, len(batch))
         except Exception as error:

@@ -178,7 +178,7 @@ class Terms:
         """Return the ε, at the scope's δ, that a filter with just so much budget would promise; rounded up.
 
         A promise about a budget fixed in advance, not about a moment at which so much was charged: for that see
-        `_readings`. Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
+        `_odometer`. Sums within the caps keep the scope's own ε, whatever the rounding on the way back says.
         """
         if not any(spent):
             return 0.0

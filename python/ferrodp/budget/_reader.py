@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ferrodp._base import _html, _validate
-from ferrodp.budget import _measures, _names, _readings, report
+from ferrodp.budget import _measures, _names, _odometer, report
 from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._charging.access import Access
 from ferrodp.budget._charging.prices import Prices
@@ -181,7 +181,7 @@ class LedgerReader:
         so when the budget is raised.
         """
         row, spent = self._sums(scope, after)
-        epsilon, delta = _readings.reading(row.terms, spent)
+        epsilon, delta = _odometer.reading(row.terms, spent)
         return Reading(epsilon=epsilon, delta=delta)
 
     def epsilon_charged(self, scope: str, *, after: PrivacyEvent | None = None) -> float:

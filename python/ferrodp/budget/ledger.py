@@ -10,7 +10,7 @@ from typing import Literal, NoReturn, Self
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp.accounting.filters.additive import Measure
-from ferrodp.budget import _measures, _names, _points
+from ferrodp.budget import _crash_points, _measures, _names
 from ferrodp.budget._charging import freezes as _freezes
 from ferrodp.budget._charging import rules as _rules
 from ferrodp.budget._charging.access import Access
@@ -18,7 +18,7 @@ from ferrodp.budget._reader import LedgerReader, flag
 from ferrodp.budget.lease import Lease
 from ferrodp.budget.log import checkpoints
 from ferrodp.budget.records import Head
-from ferrodp.budget.stores.places import opened_store
+from ferrodp.budget.stores.opening import opened_store
 from ferrodp.budget.stores.rows import slot
 from ferrodp.errors import InvalidType, LedgerDamaged
 from ferrodp.events import NeighboringRelation, PrivacyEvent
@@ -563,10 +563,10 @@ class _Book:
         self._access, self._freezes = access, freezes
 
     def arm(self, ticket: Ticket) -> None:
-        _points.reached("before arming")
+        _crash_points.reached("before arming")
         # mutant: arming-not-written-down
         self._access.run(lambda transaction: _rules.arm(transaction, ticket.id), ticket=ticket.id)
-        _points.reached("after arming")
+        _crash_points.reached("after arming")
 
     def proceed(self, ticket: Ticket) -> None:
         self._freezes.of(ticket.scopes).check()

@@ -34,12 +34,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ferrodp._base import _validate
-from ferrodp.budget import _names, _points, records
+from ferrodp.budget import _crash_points, _names, records
 from ferrodp.budget.log import checkpoints, exports, history, old_format
 from ferrodp.budget.log.replay import Replay
 from ferrodp.budget.records import Head
 from ferrodp.budget.stores.base import Store, Transaction, put_rows
-from ferrodp.budget.stores.places import opened_store
+from ferrodp.budget.stores.opening import opened_store
 from ferrodp.errors import InvalidType, LedgerError, LedgerNotFound
 
 __all__ = ["import_ledger", "migrate_ledger"]
@@ -204,18 +204,18 @@ def _moved(source: _Source, to: object, reason: str, timeout: float) -> Head:
     with contextlib.closing(target):
         if closed is None:
             _check_waits(target, source)
-        _points.reached("before the move")
+        _crash_points.reached("before the move")
         # mutant: ledger-that-was-moved-left-open
         source.close(reason, {"ledger": target.identity, "name": target.name, "place": target.place})
         _check_named(log.name, source.last_move() or {}, target)
-        _points.reached("after the move")
+        _crash_points.reached("after the move")
         replay = _verified(log)
         with target.writing() as transaction:
             if not transaction.is_pending():
                 raise LedgerError(_completed(log.name, target, transaction.hash_of(replay.head.sequence), replay.head))
             transaction.begin_log()
             _fill(target, transaction, log, replay, reason=reason, ledger=target.identity)
-        _points.reached("after the import")
+        _crash_points.reached("after the import")
         return transaction.head
 
 

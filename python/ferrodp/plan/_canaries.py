@@ -31,13 +31,13 @@ class Canaries:
         self.included = np.zeros(number, np.bool_)
         self.included[poisson_sample(number, 0.5, source=source)] = True
         self.scores = np.zeros(number)
-        self.missed = False
+        self.skipped_steps = False
         self._allocation: list[npt.NDArray[np.int64]] | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """Return which canaries are included and their scores, as JSON data."""
         scores = [score.hex() for score in self.scores.tolist()]
-        return {"included": self.included.astype(int).tolist(), "scores": scores, "missed": self.missed}
+        return {"included": self.included.astype(int).tolist(), "scores": scores, "missed": self.skipped_steps}
 
     @classmethod
     def from_plain(cls, plan: PrivacyPlan, distance: int, plain: Any, source: NoiseSource | None) -> Canaries | None:
@@ -61,10 +61,10 @@ class Canaries:
         found = cls.__new__(cls)
         found._plan, found._distance, found._source = plan, distance, source
         found.included, found.scores = np.array(coins, dtype=np.bool_), numbers
-        found.missed, found._allocation = plain["missed"], None
+        found.skipped_steps, found._allocation = plain["missed"], None
         return found
 
-    def signs(self, step: int, offset: int) -> npt.NDArray[np.int8]:
+    def participation_signs(self, step: int, offset: int) -> npt.NDArray[np.int8]:
         """Return for each canary whether it takes part in a step, the `offset`-th of its round: ±1 or 0."""
         joins = np.zeros(self.included.size, np.bool_)
         joins[self._members(step, offset)] = True
@@ -72,10 +72,10 @@ class Canaries:
         found: npt.NDArray[np.int8] = np.where(joins, np.where(self.included, 1, others), 0).astype(np.int8)
         return found
 
-    def see(self, step: int, marks: npt.NDArray[np.float64] | None, multiplier: float) -> None:
+    def add_scores(self, step: int, marks: npt.NDArray[np.float64] | None, multiplier: float) -> None:
         """Add what a step released about each canary to its score; coordinates are in clip norms, None if left out."""
         if marks is None:
-            self.missed = True
+            self.skipped_steps = True
             return
         chance = self._chances(step)
         weight = 1.0 / (multiplier * multiplier)

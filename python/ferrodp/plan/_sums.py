@@ -22,9 +22,9 @@ from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping,
 from ferrodp.plan.correlated import StepNoise, check_no_block
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
+from ferrodp.sums.canary_coordinates import marked
 from ferrodp.sums.clipped import integers_flat, release_flat
 from ferrodp.sums.layout import Layout
-from ferrodp.sums.marked import marked
 from ferrodp.tickets import Ticket
 
 MULTIPLIERS = (2.0**-30, 2.0**13)

@@ -329,7 +329,7 @@ class PlanRun(Generic[Tree]):
         """
         if self._canaries is None or not self._next:
             raise FerroError("an audit needs canaries, audit_canaries=1000 at the start, and a step that was released")
-        if self._canaries.missed:
+        if self._canaries.skipped_steps:
             raise FerroError(
                 "an audit needs all steps, and one was released in a way that leaves canaries out, such as noise that "
                 "clients draw: audit the same plan with audit_canaries=1000 where the trainer draws the noise"
@@ -470,7 +470,7 @@ class PlanRun(Generic[Tree]):
             groups = [indices[members] for members in drawn]
         total = self._new_sum()
         if self._canaries is not None:
-            total.signs = self._canaries.signs(self._next, offset)
+            total.signs = self._canaries.participation_signs(self._next, offset)
         self._current = self._made(indices, groups, total)
         if self._keep is not None:
             self._current._keeper = StepKeeper(self._keep, self._next, self._payments.ticket_id)
@@ -526,7 +526,7 @@ class PlanRun(Generic[Tree]):
         """Go on to the next step: called by a step whose noise was drawn, or was about to be."""
         clipping = self._plan.clipping
         if self._canaries is not None:
-            self._canaries.see(step.number, step.marks, step.noise_multiplier)
+            self._canaries.add_scores(step.number, step.marks, step.noise_multiplier)
         if share_within is not None and isinstance(clipping, AdaptiveClipping):
             self._clip_norm = clipping.next_norm(self._clip_norm, share_within)
         self._next = step.number + 1

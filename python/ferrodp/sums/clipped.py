@@ -486,7 +486,7 @@ class ClippedSum(GridSum[Tree]):
         """
         threads = _validate.threads(threads)
         if minus is None:
-            if self._added(update, False, threads):
+            if self._add_in_native_code(update, False, threads):
                 return
             _arrays.add_rows(self._native, self._layout.rows(update, "update"), 1, threads)
         else:
@@ -512,13 +512,13 @@ class ClippedSum(GridSum[Tree]):
             As for `add`.
         """
         threads = _validate.threads(threads)
-        if self._added(updates, True, threads):
+        if self._add_in_native_code(updates, True, threads):
             return
         leaves, count = self._layout.stacked_rows(updates)
         # mutant: batch-clipped-after-it-summed
         _arrays.add_rows(self._native, leaves, count, threads)
 
-    def _added(self, tree: object, stacked: bool, threads: int | None) -> bool:
+    def _add_in_native_code(self, tree: object, stacked: bool, threads: int | None) -> bool:
         """Add a tree of plain arrays, looked at in native code; False if it is none, and nothing was added."""
         template = self._layout.template
         return template is not None and self._native.add_tree(template, tree, stacked, threads)

@@ -19,7 +19,7 @@ from typing import NoReturn, Self
 from ferrodp._base import _fork, _validate
 from ferrodp._base._validate import Real
 from ferrodp.accounting.filters.additive import Measure
-from ferrodp.budget import _measures, _names, _readings
+from ferrodp.budget import _measures, _names, _odometer
 from ferrodp.budget.blocks import _accounts, _split
 from ferrodp.budget.blocks.report import SpendingReport
 from ferrodp.budget.ledger import PrivacyLedger
@@ -187,12 +187,12 @@ class Spending:
         self._taken = 0
         self._charges: list[PrivacyEvent] = []
         self._lock = threading.Lock()
-        self._entries: list[_Entry] = []
+        self._entries: list[_OpenBlock] = []
         self._process = _fork.generation()
 
     def __enter__(self) -> Self:
         outer = PAYER.get()
-        outer = outer._first_open() if isinstance(outer, _Entry) else None
+        outer = outer._first_open() if isinstance(outer, _OpenBlock) else None
         each = outer
         while each is not None:
             if each.block is self:
@@ -200,14 +200,14 @@ class Spending:
             if each.block._weights is not None:
                 raise FerroError("a budget that is split into parts has no room for another block; split that one")
             each = each.outer
-        entry = _Entry(self, outer)
+        entry = _OpenBlock(self, outer)
         self._entries.append(entry)
         PAYER.set(entry)
         return self
 
     def __exit__(self, *_: object) -> None:
         current = PAYER.get()
-        entry = current if isinstance(current, _Entry) else None
+        entry = current if isinstance(current, _OpenBlock) else None
         while entry is not None and (entry.block is not self or not entry.is_open):
             entry = entry.outer
         if entry is None and self._entries:  # a generator that is closed where it was not begun
@@ -217,7 +217,7 @@ class Spending:
             entry.is_open = False
             if entry in self._entries:
                 self._entries.remove(entry)
-        if isinstance(current, _Entry):
+        if isinstance(current, _OpenBlock):
             PAYER.set(current._first_open())
 
     @property
@@ -270,7 +270,7 @@ class Spending:
         spent: _measures.Amounts = (0,) * len(terms.caps())
         for event in charges:
             spent = _measures.added(spent, terms.costs(event))
-        epsilon, delta = _readings.reading(terms, spent)
+        epsilon, delta = _odometer.reading(terms, spent)
         parts = None if self._weights is None else len(self._weights)
         return SpendingReport(
             epsilon=float(terms.epsilon),
@@ -340,10 +340,10 @@ class Spending:
         self._charges.append(charge)
 
 
-class _Entry(Payer):
+class _OpenBlock(Payer):
     """One time that a block was entered, in one context."""
 
-    def __init__(self, block: Spending, outer: _Entry | None) -> None:
+    def __init__(self, block: Spending, outer: _OpenBlock | None) -> None:
         self.block, self.outer, self.is_open = block, outer, True
 
     @property
@@ -371,10 +371,10 @@ class _Entry(Payer):
             key=None,
             scopes=(self.block._account.scope or "the open budget",),
             neighboring_relation=self.neighboring_relation,
-            book=_Book(self, charges),
+            book=_Charges(self, charges),
         )
 
-    def _chain(self) -> list[_Entry]:
+    def _chain(self) -> list[_OpenBlock]:
         """Return the blocks that a release is charged to, the outermost first."""
         found, entry = [], self
         while entry is not None:
@@ -384,9 +384,9 @@ class _Entry(Payer):
         # mutant: block-within-a-block-charges-itself-alone
         return found[::-1]
 
-    def _first_open(self) -> _Entry | None:
+    def _first_open(self) -> _OpenBlock | None:
         """Return this entry, or the nearest around it, that is open."""
-        entry: _Entry | None = self
+        entry: _OpenBlock | None = self
         while entry is not None and not entry.is_open:
             entry = entry.outer
         return entry
@@ -399,10 +399,10 @@ class _Entry(Payer):
             )
 
 
-class _Book:
+class _Charges:
     """Charges the blocks of one release when it is armed."""
 
-    def __init__(self, entry: _Entry, charges: list[tuple[Spending, PrivacyEvent]]) -> None:
+    def __init__(self, entry: _OpenBlock, charges: list[tuple[Spending, PrivacyEvent]]) -> None:
         self._entry, self._charges = entry, charges
 
     def arm(self, ticket: Ticket) -> None:

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ferrodp.budget import _points, records
+from ferrodp.budget import _crash_points, records
 from ferrodp.budget.records import Encoded, Head
 from ferrodp.budget.stores import rows
 from ferrodp.budget.stores.rows import FIELDS, ScopeRow, Slot, TicketRow
@@ -403,13 +403,13 @@ class Transaction:
         store = self._store
         if not self._records:
             return
-        _points.reached("before the rows")
+        _crash_points.reached("before the rows")
         with store.together():
             changed = self._send()
         if self._closes:
             for statement in store.closing:
                 store.execute(statement)
-        _points.reached("before the commit")
+        _crash_points.reached("before the commit")
         if [cursor for cursor in changed if cursor.rowcount != 1]:
             raise LedgerError(f"{store.name} was changed by something else meanwhile; nothing was written")
 
@@ -422,7 +422,7 @@ class Transaction:
             if name in self._new_scopes:
                 store.execute(_INSERT["scopes"], rows.scope_values(row))
                 continue
-            _points.reached("between the scopes")
+            _crash_points.reached("between the scopes")
             old = self._old_scopes[name]
             if (old.terms, old.caps, old.frozen) == (row.terms, row.caps, row.frozen):
                 values = rows.charged_values(old, row)
@@ -437,7 +437,7 @@ class Transaction:
             found.append(store.execute(_UPDATE_TICKET, state))
         if self._new_tickets:
             store.execute_many(_INSERT["tickets"], [rows.ticket_values(row) for row in self._new_tickets.values()])
-        _points.reached("before the log")
+        _crash_points.reached("before the log")
         for kept in self._kept:
             store.execute(_INSERT["states"], kept)
         store.execute_many(_INSERT["log"], self._records)

@@ -15,7 +15,7 @@ from ferrodp.budget import PrivacyLedger
 from ferrodp.cli import _events
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, counted
-from ferrodp.cli.ledger import room
+from ferrodp.cli.ledger import remaining
 from ferrodp.cli.ledger.common import bound, opened_by, told
 from ferrodp.cli.printing.shapes import ANYTHING, EVENT, FLAG, HEAD, INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
@@ -115,7 +115,7 @@ def _standing(ledger: PrivacyLedger, name: str, event: PrivacyEvent | None, *, a
         "exact": exact,
         **told(report, "held", "armed", "spent", "cancelled", "frozen"),
         "remaining_count": None if event is None else _room(ledger, name, event, alone=alone),
-        "fits": room.told(ledger, report),
+        "fits": remaining.told(ledger, report),
     }
 
 

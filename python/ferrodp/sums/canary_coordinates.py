@@ -16,7 +16,7 @@ _BEYOND = 1024.0
 """How many clip norms long the vector of a canary is before it is clipped."""
 
 
-def mark_of(total: ClippedSum[Any]) -> npt.NDArray[np.int64]:
+def canary_vector(total: ClippedSum[Any]) -> npt.NDArray[np.int64]:
     """Return what a canary adds to its own coordinate: a long vector, clipped like those of `total`, on its grid.
 
     The vector of a canary is zero but for one coordinate, so all canaries are clipped alike.
@@ -46,7 +46,7 @@ def marked(total: ClippedSum[Any], signs: npt.NDArray[np.int8]) -> GridSum[list[
         a norm of at most the clip norm, and is zero in one of the two parts.
     """
     count, integers, _ = total._native.snapshot()
-    both = np.concatenate([integers, signs.astype(np.int64) * mark_of(total)])
+    both = np.concatenate([integers, signs.astype(np.int64) * canary_vector(total)])
     size = count + int(np.count_nonzero(signs))
     native = _native.GridSum.from_integers(both, total.clip_norm, total.dtype.name, total.stability, size, None)
     structure = Branch("list", (0, 1), (total._layout.structure, (signs.size,)), list)
