@@ -92,7 +92,11 @@ CELLS: dict[str, dict[str, str]] = {
     "truncated_poisson_sampled(exponential_mechanism)": {"pld": "RO", "rdp": "RO"},
     "truncated_poisson_sampled(zcdp)":                  {"rdp": "RO"},
 
-    "random_allocation(gaussian)": {"rdp": "AO RS"},
+    "random_allocation(gaussian)":          {"rdp": "AO RS"},
+    "random_allocation(laplace)":           {"pld": "AO RS"},
+    "random_allocation(discrete_gaussian)": {"pld": "AO RS"},
+    "random_allocation(discrete_laplace)":  {"pld": "AO RS"},
+    "random_allocation(epsilon_delta)":     {"pld": "AO"},
 }
 # fmt: on
 for _shape in [
@@ -398,7 +402,7 @@ def _allocated(tag):
             enum.random_allocation(t, k),
             dict.fromkeys(RELATIONS, range(1, 3)),
         )
-        for t, k in [(2, 1)]
+        for t, k in [(2, 1), (3, 2)]
     ]
 
 

@@ -233,6 +233,13 @@ MUTANTS = [
         "enumeration",
     ),
     (
+        "a null record is hidden among the steps of a mechanism that may show it",
+        "null-record-hidden-among-steps",
+        " and relation is NeighboringRelation.ADD_OR_REMOVE_ONE",
+        "",
+        "enumeration",
+    ),
+    (
         "what a sample does not say of a missing record is taken to be little",
         "what-sample-does-not-say-of-missing-record",
         "additive and event.null_distance <= 1.0",

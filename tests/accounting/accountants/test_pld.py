@@ -10,6 +10,7 @@ from ferrodp.accounting import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     EpsilonDeltaEvent,
+    ExponentialMechanismEvent,
     FixedSizeSampledEvent,
     GaussianEvent,
     GdpAccountant,
@@ -324,7 +325,10 @@ def test_one_event_more_or_less():
 @pytest.mark.parametrize(
     ("event", "hint"),
     [
-        (RandomAllocationEvent(num_steps=9, num_selected=2, event=laplace(1.0)), "no other one"),
+        (
+            RandomAllocationEvent(num_steps=9, num_selected=2, event=ExponentialMechanismEvent(epsilon=1.0)),
+            "no other one",
+        ),
         (RandomizedResponseEvent(noise_parameter=0.5, num_buckets=3), "REPLACE_ONE"),
     ],
 )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ferrodp._base import _validate
 from ferrodp.accounting._distributed import discrete_sums, skellam
-from ferrodp.accounting._laws import shuffled
+from ferrodp.accounting._laws import allocated, shuffled
 from ferrodp.accounting._laws.costs import CHANGES_GROUP, NO_ANSWER, SAMPLE_OF_A_SAMPLE, SAMPLES
 from ferrodp.accounting._laws.truncated_poisson import TruncatedSample, truncated_sample
 from ferrodp.accounting._types import Unsupported
@@ -36,6 +36,7 @@ from ferrodp.events import (
     ParallelEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     RandomizedResponseEvent,
     ShuffledEvent,
     SkellamEvent,
@@ -102,6 +103,8 @@ def pairs_of(event: PrivacyEvent, relation: NeighboringRelation) -> EventPairs |
     disjoint groups               that of the one event that costs no less than the others
     shuffled messages             finitely many outcomes that dominate it: see `shuffled`, as a bound
     truncated Poisson             one of these two, by a coin that everybody sees; see `truncated_poisson`
+    random allocation             laws above and below that of the mean likelihood ratio, see `allocated`; those of
+                                  Gaussian noise are asked by themselves
     ============================  =====================================================================================
     """
     rule = _RULES.get(type(event))
@@ -401,6 +404,37 @@ def _truncated(event: TruncatedPoissonSampledEvent, relation: NeighboringRelatio
     )
 
 
+def allocated_step(event: RandomAllocationEvent, relation: NeighboringRelation) -> Spec | Unsupported:
+    """Return the pair of one step of a random allocation, the record in the first law, which some neighbors attain.
+
+    A record that is replaced by the null one is there to be seen unless its contribution is zero: only sums of
+    contributions hide which step had it. What is known of a record that is added holds for every kind of step.
+    """
+    inner = event.event
+    if relation is NeighboringRelation.REPLACE_ONE:
+        return Unsupported("a random allocation has the law of a record that is there or not, not of one replaced")
+    # mutant: null-record-hidden-among-steps
+    if isinstance(inner, EpsilonDeltaEvent) and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return _epsilon_delta(inner, relation).remove
+    return noise(inner)
+
+
+def _allocated(event: RandomAllocationEvent, relation: NeighboringRelation) -> EventPairs | Unsupported:
+    """Return laws above and below that of a round of random allocation."""
+    if isinstance(event.event, GaussianEvent):
+        return Unsupported("random allocations of Gaussian releases are asked by themselves")
+    if event.num_steps > allocated.MAX_STEPS:
+        return Unsupported("no law is known of more than 2^53 steps")
+    step = allocated_step(event, relation)
+    if isinstance(step, Unsupported):
+        return step
+    found = allocated.laws(step, step, event.num_steps, event.num_selected)
+    if found.above is None:
+        return Unsupported("the law of its rounds would need too many nodes")
+    below = None if found.below is None else (found.below, ("reversed", found.below))
+    return EventPairs(found.above, ("reversed", found.above), is_exact=False, below=below)
+
+
 def _coin(*kinds: tuple[float, Spec]) -> EventPairs:
     """Return the pair of one of several kinds of steps, by a coin that everybody sees; chances are rounded up."""
     weights, parts = zip(*((min(w * (1.0 + 2.0**-52), 1.0), part) for w, part in kinds if w), strict=True)
@@ -463,4 +497,5 @@ _RULES: dict[type[PrivacyEvent], Callable[[Any, NeighboringRelation], EventPairs
     PoissonSampledEvent: _poisson,
     FixedSizeSampledEvent: _fixed_size,
     TruncatedPoissonSampledEvent: _truncated,
+    RandomAllocationEvent: _allocated,
 }

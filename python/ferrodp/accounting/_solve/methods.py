@@ -11,7 +11,7 @@ from ferrodp import _native
 from ferrodp._base import _validate
 from ferrodp._numerics.intervals import Bounds, Interval, arithmetic, point
 from ferrodp.accounting._laws import gaussian_curve
-from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, lower_parts
+from ferrodp.accounting._laws.dominating_pairs import EventPairs, Spec, allocated_step, lower_parts
 from ferrodp.accounting._solve import contour as _contour
 from ferrodp.accounting._solve.answers import TOLERANCE, CertifiedAnswer
 from ferrodp.accounting._solve.questions import (
@@ -22,6 +22,7 @@ from ferrodp.accounting._solve.questions import (
     Question,
     is_one_step,
 )
+from ferrodp.accounting._types import Unsupported
 from ferrodp.accounting.curves import laplace
 from ferrodp.accounting.sampling.allocation import random_allocation_delta_bounds, random_allocation_epsilon_bounds
 from ferrodp.errors import InvalidParameter
@@ -108,6 +109,27 @@ def allocation(question: Question) -> CertifiedAnswer | None:
     else:
         lower, upper = random_allocation_delta_bounds(epsilon=question.at, **rounds)  # type: ignore[arg-type]  # as they are checked
     return CertifiedAnswer(Bounds(min(lower, upper), upper), ALLOCATION, "both")
+
+
+def is_allocated(question: Question) -> bool:
+    """Whether it is about rounds of one random allocation alone."""
+    happened = [event for event, count in question.of.events if count]
+    return len(happened) == 1 and isinstance(happened[0], RandomAllocationEvent)
+
+
+def counted_allocation(question: Question, found: CertifiedAnswer) -> CertifiedAnswer:
+    """Return an answer with a lower end from a count of what rounds of random allocation release."""
+    (event, rounds), *others = [each for each in question.of.events if each[1]]
+    if others or not isinstance(event, RandomAllocationEvent):
+        return found
+    step = allocated_step(event, question.of.relation)
+    if isinstance(step, Unsupported):
+        return found
+    sizes = (event.num_steps, event.num_selected, rounds)
+    lower, upper = found.bounds
+    for direction in ("remove", "add"):
+        lower = max(lower, _native.allocation_counted_lower(step, sizes, direction, question.quantity, question.at))
+    return replace(found, bounds=Bounds(min(lower, upper), upper))
 
 
 def single_step(question: Question) -> CertifiedAnswer:

@@ -232,6 +232,11 @@ REFINEMENTS = (
 
 FALLBACKS = (
     Refinement(
+        "a count of what is released",
+        applies=lambda question, found: methods.is_allocated(question),
+        bound=methods.counted_allocation,
+    ),
+    Refinement(
         "the grid in the tail of noise on integers",
         applies=lambda question, found: (
             question.quantity == "epsilon"
