@@ -147,11 +147,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--longest", type=float, default=0.2, help="seconds until a child is killed, at most")
+    parser.add_argument("--only", choices=("count", "train"))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     draw = random.Random(given.seed)
     wrong = 0
     for work, many in ((count, 10_000), (train, 10_000)):
+        if given.only not in (None, work.__name__):
+            continue
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

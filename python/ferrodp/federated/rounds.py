@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -189,7 +190,7 @@ class FederatedRun(Records):
         follows its last dot.
     max_epsilon : float, optional
         No round begins that would bring ε at `delta` above this; finite, > 0.
-    ledger, scope, key, plan_delta, source
+    ledger, scope, key, plan_delta, source, noise_file
         As for `PrivacyPlan.start`.
     checkpoint : RoundCheckpoint, optional
         Where the run and the model are kept: a server that was killed goes on with both, and loses no round that was
@@ -271,6 +272,7 @@ class FederatedRun(Records):
         plan_delta: Real | None = None,
         source: NoiseSource | None = None,
         checkpoint: RoundCheckpoint | None = None,
+        noise_file: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(plan, PrivacyPlan):
             raise InvalidType(f"plan must be a PrivacyPlan, got {type(plan).__name__}")
@@ -289,7 +291,7 @@ class FederatedRun(Records):
         if checkpoint is None or checkpoint.run is None:
             if checkpoint is not None:
                 _check_key(checkpoint, ledger, key)
-            self._run = plan.start(template, key=key, plan_delta=planned, **payment)
+            self._run = plan.start(template, key=key, plan_delta=planned, noise_file=noise_file, **payment)
         else:
             self._run = self._gone_on(plan, checkpoint, template, planned, payment)
         if checkpoint is not None:

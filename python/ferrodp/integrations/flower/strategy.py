@@ -54,6 +54,9 @@ class PrivateStrategy:
         Names the training in the ledger: started again under it, rounds that were charged are left out.
     plan_delta : float, optional
         Charges all rounds as one (ε, δ) before the first, as for `PrivacyPlan.start`.
+    noise_file : path, optional
+        Keeps the secret key of a plan's `CorrelatedNoise`, with `key`; as for `PrivacyPlan.start`: a
+        server that starts again goes on with the same noise. Not with a checkpoint, which keeps sums.
     delta : float
         At which ε is reported; in (0, 1).
     max_epsilon : float, optional
@@ -137,6 +140,7 @@ class PrivateStrategy:
         log: str | Path | None = None,
         share_evaluation: bool = False,
         wait: Real = 60.0,
+        noise_file: str | Path | None = None,
     ) -> None:
         _check_inner(inner)
         if not isinstance(plan, PrivacyPlan):
@@ -160,7 +164,13 @@ class PrivateStrategy:
         if isinstance(skip, str) or not all(isinstance(name, str) for name in skip):
             raise InvalidType(f"skip must be a sequence of names, got {type(skip).__name__}; for example skip=['bias']")
         self._inner, self._plan = inner, plan
-        self._payment = {"ledger": ledger, "scope": scope, "key": key, "plan_delta": plan_delta}
+        self._payment = {
+            "ledger": ledger,
+            "scope": scope,
+            "key": key,
+            "plan_delta": plan_delta,
+            "noise_file": noise_file,
+        }
         self._delta = _validate.delta(delta)
         self._max_epsilon = (
             None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon, toward="down")

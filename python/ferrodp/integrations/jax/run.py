@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
@@ -55,6 +56,8 @@ class JaxRun:
         What pays for the steps; see `PrivacyPlan.start`.
     plan_delta : float, optional
         Charges all steps as one (ε, δ) before the first, as for `PrivacyPlan.start`.
+    noise_file : path, optional
+        Keeps the secret key of a plan's `CorrelatedNoise`, with `key`; as for `PrivacyPlan.start`.
     source : NoiseSource, optional
         None, or a seeded source for tests.
 
@@ -114,6 +117,7 @@ class JaxRun:
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         plan_delta: Real | None = None,
+        noise_file: str | os.PathLike[str] | None = None,
         source: NoiseSource | None = None,
     ) -> None:
         if not isinstance(plan, PrivacyPlan):
@@ -121,9 +125,16 @@ class JaxRun:
         tree = ParameterTree.of(params)
         template = tree.template(_groups(plan))
         refuse_jax_world(library())
-        self._bind(
-            plan.start(template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source), tree
+        run = plan.start(
+            template,
+            ledger=ledger,
+            scope=scope,
+            key=key,
+            plan_delta=plan_delta,
+            noise_file=noise_file,
+            source=source,
         )
+        self._bind(run, tree)
 
     def _bind(self, run: PlanRun[Any], tree: ParameterTree) -> None:
         plan = run.plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -187,7 +188,7 @@ class TorchRun:
 
     Parameters
     ----------
-    plan, model, loss, ledger, scope, key, plan_delta, state, source, loss_scale, max_memory
+    plan, model, loss, ledger, scope, key, plan_delta, state, source, loss_scale, max_memory, noise_file
         As for `start`.
 
     Attributes
@@ -252,6 +253,7 @@ class TorchRun:
         source: NoiseSource | None = None,
         loss_scale: Real = 1.0,
         max_memory: int = 2**26,
+        noise_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self._torch = framework("torch", extra="torch")
         self._scale = _validate.positive("loss_scale", loss_scale)
@@ -267,10 +269,16 @@ class TorchRun:
         template = self._zeros()
         if state is None:
             self._plan_run = plan.start(
-                template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+                template,
+                ledger=ledger,
+                scope=scope,
+                key=key,
+                plan_delta=plan_delta,
+                noise_file=noise_file,
+                source=source,
             )
         else:
-            for name, given in (("key", key), ("plan_delta", plan_delta)):
+            for name, given in (("key", key), ("plan_delta", plan_delta), ("noise_file", noise_file)):
                 if given is not None:
                     raise InvalidParameter(f"{name} must be left out with a state, which has that of its run")
             self._plan_run = PlanRun.from_state(state, template, ledger=ledger, scope=scope, source=source)
@@ -448,6 +456,7 @@ def start(
     source: NoiseSource | None = None,
     loss_scale: Real = 1.0,
     max_memory: int = 2**26,
+    noise_file: str | os.PathLike[str] | None = None,
 ) -> TorchRun:
     """Start a private training of a module by a plan.
 
@@ -478,6 +487,8 @@ def start(
         step is charged. Do not use ``GradScaler.step`` besides: it would scale the noise and skip steps.
     max_memory : int
         Bytes of per-example gradients at a time; one example at least.
+    noise_file : path, optional
+        Keeps the secret key of a plan's `CorrelatedNoise`, with `key`; as for `PrivacyPlan.start`.
 
     Returns
     -------
@@ -539,4 +550,5 @@ def start(
         source=source,
         loss_scale=loss_scale,
         max_memory=max_memory,
+        noise_file=noise_file,
     )
