@@ -1,7 +1,8 @@
 """The server: a plan for so many clients and rounds, and FedAvg inside a private strategy.
 
 Unit of privacy: a client, added or removed. All rounds together are (epsilon, delta)-differentially private. With
-``ledger`` set, every round is charged there before it begins, and a server that was killed goes on where it was.
+``ledger`` set, every round is charged there before it begins. With ``checkpoint`` set, a server that was killed goes on
+with its model, round and accountant, and loses no round that was paid for.
 """
 
 import contextlib
@@ -39,7 +40,10 @@ def main(grid: Grid, context: Context) -> None:
                 ledger.create("digits", epsilon=1.1 * epsilon, delta=delta, measure="gdp")
             payment = {"ledger": ledger, "scope": "digits", "key": "training-1"}
         inner = FedAvg(fraction_evaluate=0.0, min_available_nodes=1)
-        strategy = PrivateStrategy(inner, plan=plan, delta=delta, log=str(config["log"]) or None, **payment)
+        files = {"log": str(config["log"]) or None, "checkpoint": str(config.get("checkpoint", "")) or None}
+        strategy = PrivateStrategy(
+            inner, plan=plan, delta=delta, on_exhausted=str(config.get("on-exhausted", "end")), **files, **payment
+        )
         start = ArrayRecord({"w": Array(np.zeros((64, 10), np.float32)), "b": Array(np.zeros(10, np.float32))})
         strategy.start(grid, start)
     for row in strategy.records:
