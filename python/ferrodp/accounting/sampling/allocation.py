@@ -54,9 +54,9 @@ def random_allocation_delta_bounds(
     Returns
     -------
     Bounds
-        Both ends may be attained but for a per mille where one step is selected. With 1 < `num_selected` < `num_steps`
-        the upper one is that of a mechanism that also shows into which blocks of steps the selected ones fall, and the
-        lower one that of a count of what is released; they differ by up to 4 per cent.
+        Where one step is selected, both are bounds on the same law. With 1 < `num_selected` < `num_steps` the upper one
+        is that of a mechanism that also shows into which blocks of steps the selected ones fall, and the lower one that
+        of a count of what is released: with few steps they differ by some per cent.
 
     Raises
     ------
