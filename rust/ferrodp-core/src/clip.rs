@@ -70,14 +70,23 @@
 //! What differs between routes is where elements are when they are computed with, and which elements a vector holds. `reference.rs`
 //! is what each of them answers to, bit for bit; `route.rs` alone chooses, and has all thresholds.
 //!
-//! | route | what it is | chosen for |
-//! |---|---|---|
-//! | `SharedColumns` | One row after the other, the columns of each shared among threads | contiguous rows, several threads: few or very long rows |
-//! | `RowTiles` | Tiles of contiguous rows, read where they are: measured, then added | contiguous rows |
-//! | `CopiedTiles` | Rows copied into contiguous ones, block by block, and these in tiles | many small leaves, and all other layouts and types |
-//! | `Panels` | Contiguous rows of few columns, transposed in panels of 32 | contiguous rows of up to 63 columns (`f64`: 127) |
-//! | `CopiedPanels` | Rows copied into contiguous ones of few columns, and these in panels | the same columns in other layouts and types |
-//! | `ColumnPanels` | Columns that are contiguous, copied in panels of 32 rows | Fortran order, up to 256 columns; from memory up to 1024 (`f64`: 896) |
+//! | route | what it is | chosen for | files |
+//! |---|---|---|---|
+//! | `SharedColumns` | One row after the other, the columns of each shared among threads | contiguous rows, several threads: fewer than two rows a thread, or rows of 2²¹ columns | `measure`, `add_rows` |
+//! | `RowTiles` | Tiles of contiguous rows, read where they are: measured, then added | all other contiguous rows, leaves of 64 columns or more on average | `measure`, `add_rows`; from memory `fused_measure`: four rows are measured while four are added |
+//! | `CopiedTiles` | Rows copied into contiguous ones, block by block, and these in tiles | smaller leaves, and all other layouts and types | `source/copy`, then as `RowTiles` |
+//! | `Panels` | Contiguous rows of few columns, transposed in panels of 32 | one leaf of up to 63 contiguous columns (`f64`: 127) and 32 rows or more | `transpose` (AVX-512: `transpose_avx512`), `panel_squares`, `panels` |
+//! | `CopiedPanels` | Rows copied into contiguous ones of few columns, and these in panels | the same columns in other layouts and types | `source/copy`, then as `Panels` |
+//! | `ColumnPanels` | Columns that are contiguous, copied in panels of 32 rows | Fortran order, up to 256 columns; above 16 MiB up to 1024 (`f64`: 896) | `transpose`, `panel_squares`, `panels` |
+//!
+//! Files without a folder are in `kernels/`. Of an array in C order with 16 columns in `f32`, for instance, `route.rs` makes `Panels`,
+//! and of one with 100 columns `RowTiles`; in `f64` both are `Panels`.
+//!
+//! # A type of elements more
+//!
+//! Elements of another type are converted where they are copied, and no kernel learns of them: a variant of
+//! [`Form`](source::element::Form) with its size, its conversion to `f32` bits in `source/copy.rs`, and the binding's name of the
+//! type.
 
 mod drive;
 mod float_rows;
