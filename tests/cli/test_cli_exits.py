@@ -195,7 +195,7 @@ def test_the_environment_names_the_ledger(shell: Run, ferrodp: Run, monkeypatch:
     assert ferrodp("ledger", "spend", "--scope", "survey", "--epsilon", "0.4", "--json").json["ledger"] == "budget.db"
     assert ferrodp("ledger", "status", "other.db").code == 8  # what is named comes first
     mismatched_files()
-    paid = ferrodp(*RELEASE, "--scope", "hospital", "--noise-multiplier", 10, "--json").json["ledger"]
+    paid = ferrodp(*RELEASE[:-1], 10, "--scope", "hospital", "--json").json["ledger"]
     assert (paid["where"], paid["scope"]) == ("budget.db", "hospital")
     assert ferrodp(*RELEASE[:2], "-o", "p.npz", *RELEASE[4:], "--json").json["ledger"] is None
     monkeypatch.delenv("FERRODP_LEDGER")

@@ -260,6 +260,38 @@ def test_what_is_refused_says_so_and_charges_nothing(
         assert ledger.tickets() == []
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        ("stats", "visits.csv", "--count", "--epsilon", 1, "--epsilon", 2),
+        ("stats", "visits.csv", "--count", "--epsilon", 1, "--delta", 0, "--delta", 0),
+        ("epsilon", "--noise-multiplier", 1, "--steps", 3, "--delta", 1e-6, "--noise-multiplier", 2),
+    ],
+)
+def test_an_option_that_is_given_again_is_refused(ferrodp: Run, visits: Any, again: tuple[Any, ...]) -> None:
+    found = ferrodp(*again)
+
+    assert (found.code, found.out) == (2, "")
+    assert "must be given once" in found.err
+
+
+def test_cells_that_only_python_reads_as_numbers_are_missing(ferrodp: Run, visits: Any) -> None:
+    """1_000 is a number in Python's source, and Arabic digits are to `float`: neither is to other readers of CSV."""
+    Path("odd.csv").write_text("age\n" + "1_000\n\u0661\u0662\n" * 500 + "7\n" * 1000, encoding="utf-8")
+    found = ferrodp("stats", "odd.csv", "--mean", "age:0,100", "--sum", "age:0,10000", "--epsilon", 20, "--json").json
+
+    mean, total = (each["values"][0] for each in found["statistics"])
+    assert abs(mean - 7.0) < 10.0  # 50·ln(1e9) of the scale of a sum, over 1000 rows; 40 if the others counted
+    assert abs(total - 7000.0) < 22_000.0  # scale 1000
+
+
+def test_a_mean_of_what_are_no_numbers_says_that_its_interval_is_all_of_the_bounds(ferrodp: Run, visits: Any) -> None:
+    found = ferrodp("stats", "visits.csv", "--mean", "region:0,1", "--mean", "age:0,100", "--epsilon", 1)
+
+    assert found.out.count("all of the bounds") == 1
+    assert found.out.index("region") < found.out.index("all of the bounds") < found.out.index("age")
+
+
 def test_a_file_that_is_no_parquet_file_is_refused(ferrodp: Run, visits: Any) -> None:
     pytest.importorskip("pyarrow")
     Path("broken.parquet").write_bytes(b"PAR1 nonsense")

@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 import ferrodp as fd
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import InvalidParameter, InvalidType, WeakPrivacyWarning
 from ferrodp.statistics import _noise
+from ferrodp.statistics.models import private_moments
 
 ROWS = np.random.default_rng(4).gamma(3.0, 10.0, 4000)
 CLAMPED = np.clip(ROWS, 0.0, 60.0)
@@ -33,6 +34,37 @@ def released(kind, delta, source):
             return fd.private_mean(ROWS, bounds=(0, 60), **keywords)
         case "histogram":
             return fd.private_histogram(ROWS, bins=EDGES, **keywords)[1]
+
+
+WEAK = {"epsilon": 50.0, "source": fd.testing.seeded(bytes(31) + b"\x21")}
+FRAME = {"key": ["a", "b"] * 25, "value": np.ones(50)}
+WEAK_STATISTICS = {
+    "count": lambda: fd.private_count(FRAME["value"], **WEAK),
+    "sum": lambda: fd.private_sum(FRAME["value"], bounds=(0, 2), **WEAK),
+    "mean": lambda: fd.private_mean(FRAME["value"], bounds=(0, 2), **WEAK),
+    "variance": lambda: fd.private_variance(FRAME["value"], bounds=(0, 2), **WEAK),
+    "standard deviation": lambda: fd.private_standard_deviation(FRAME["value"], bounds=(0, 2), delta=1e-6, **WEAK),
+    "histogram": lambda: fd.private_histogram(FRAME["value"], bins=[0, 1, 2], **WEAK),
+    "median": lambda: fd.private_median(FRAME["value"], bounds=(0, 2), **WEAK),
+    "quantiles": lambda: fd.private_quantiles(FRAME["value"], (0.2, 0.8), bounds=(0, 2), **WEAK),
+    "minimum": lambda: fd.private_min(FRAME["value"], bounds=(0, 2), **WEAK),
+    "bounds": lambda: fd.private_bounds(FRAME["value"], **WEAK),
+    "different values": lambda: fd.private_distinct(FRAME["key"], **WEAK),
+    "top": lambda: fd.private_top(FRAME["key"], 1, categories=["a", "b", "c"], **WEAK),
+    "groups": lambda: fd.private_group_by(FRAME, "key", keys=["a", "b"]).mean("value", bounds=(0, 2), **WEAK),
+    "table": lambda: fd.release(FRAME, sums={"value": (0, 2)}, **WEAK),
+    "moments": lambda: private_moments(np.ones((50, 2)), bounds=(0, 2), delta=1e-6, **WEAK),
+}
+
+
+@pytest.mark.parametrize("name", WEAK_STATISTICS)
+def test_a_weak_statistic_warns_once_a_call_however_many_mechanisms_it_has(name):
+    """Also of an ε whose parts are not weak, and when its mechanisms are there from an earlier call."""
+    for _ in range(2):
+        with pytest.warns(WeakPrivacyWarning, match="epsilon is above 20") as caught:
+            WEAK_STATISTICS[name]()
+
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -147,11 +147,29 @@ class _Misused(Exception):  # noqa: N818  # what the user did
         self.program = program
 
 
+class _Once(argparse.Action):
+    """Stores a value, and refuses the option where it is given again: the former value would be forgotten."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        if option_string is not None:
+            if self.dest in parser.given:
+                raise argparse.ArgumentError(self, "must be given once")
+            parser.given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the usage in front."""
 
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.given: set[str] = set()
+        for action in (None, "store"):
+            self.register("action", action, _Once)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and let an optional positional argument come after options, which Python 3.11 does not."""
+        self.given = set()
         found, rest = super().parse_known_args(args, namespace)
         for action in self._get_positional_actions():
             if action.nargs == "?" and len(rest) == 1 and getattr(found, action.dest) is None and rest[0][:1] != "-":

@@ -10,7 +10,6 @@ import functools
 import inspect
 import math
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from ferrodp import _native
 from ferrodp._base import _arrays, _public, _validate
 from ferrodp._observer import OBSERVER, Norm, drawn_in_place
-from ferrodp.errors import InvalidArray, InvalidParameter, WeakPrivacyWarning
+from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import PrivacyEvent
 from ferrodp.random import NoiseSource, laws
 from ferrodp.random.laws import DEFAULT_BITS, Scale, default_granularity
@@ -44,7 +43,6 @@ _SENSITIVITIES: dict[str, tuple[Norm, str]] = {
 }
 """By law, in which norm neighboring values are compared, and the field that bounds their distance."""
 
-WEAK_EPSILON = 20.0
 _SCALAR = np.dtype(np.float64)
 
 
@@ -420,18 +418,3 @@ def discrete_scale(value: object) -> float | Fraction:
     scale = Fraction(*_validate.discrete_scale("scale", value))
     nearest = float(scale)
     return nearest if Fraction(nearest) == scale else scale
-
-
-def warn_if_weak(epsilon: object) -> None:
-    """Warn the nearest caller outside this package where a guarantee is true and promises next to nothing."""
-    if float(epsilon) <= WEAK_EPSILON:  # type: ignore[arg-type]  # checked by the caller
-        return
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("ferrodp."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(
-        f"epsilon is above {WEAK_EPSILON:g}: one unit can change the probability of an output by a factor "
-        "of more than 4e8; the guarantee is true, and weak",
-        WeakPrivacyWarning,
-        stacklevel=level,
-    )

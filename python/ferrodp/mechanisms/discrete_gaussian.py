@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.rounding import sqrt_up
 from ferrodp.accounting.curves.discrete_gaussian import (
     discrete_gaussian_delta,
@@ -20,7 +21,7 @@ from ferrodp.accounting.curves.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 from ferrodp.errors import CalibrationError
 from ferrodp.events import DiscreteGaussianEvent
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import IntegerMechanism, Law, discrete_scale, warn_if_weak
+from ferrodp.mechanisms._additive import IntegerMechanism, Law, discrete_scale
 
 __all__ = ["DiscreteGaussianMechanism"]
 

@@ -22,11 +22,12 @@ from typing import ClassVar
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp.accounting.curves.discrete_laplace import discrete_laplace_delta, discrete_laplace_epsilon
 from ferrodp.accounting.curves.hockey_stick import SMALLEST_DELTA
 from ferrodp.events import DiscreteLaplaceEvent
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import IntegerMechanism, Law, discrete_scale, warn_if_weak
+from ferrodp.mechanisms._additive import IntegerMechanism, Law, discrete_scale
 
 __all__ = ["DiscreteLaplaceMechanism"]
 

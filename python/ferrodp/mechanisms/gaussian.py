@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.rounding import product_up
 from ferrodp.accounting.curves.gaussian import (
     CalibrationMethod,
@@ -16,7 +17,7 @@ from ferrodp.accounting.curves.gaussian import (
 )
 from ferrodp.events import GaussianEvent
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import Law, RealMechanism, check_grid, warn_if_weak
+from ferrodp.mechanisms._additive import Law, RealMechanism, check_grid
 
 __all__ = ["GaussianMechanism"]
 

@@ -27,12 +27,13 @@ import numpy.typing as npt
 from ferrodp import _native
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp._observer import drawn_in_place
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import source_of, warn_if_weak
+from ferrodp.mechanisms._additive import source_of
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket

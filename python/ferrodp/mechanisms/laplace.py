@@ -8,11 +8,12 @@ from typing import ClassVar
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.rounding import ratio_down
 from ferrodp.accounting.curves import laplace as curve
 from ferrodp.events import LaplaceEvent
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import Law, RealMechanism, check_grid, warn_if_weak
+from ferrodp.mechanisms._additive import Law, RealMechanism, check_grid
 
 __all__ = ["LaplaceMechanism"]
 

@@ -14,12 +14,13 @@ import numpy.typing as npt
 from ferrodp import _native
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp._observer import OBSERVER
 from ferrodp.errors import InvalidArray, InvalidType
 from ferrodp.events import EpsilonDeltaEvent, ExponentialMechanismEvent
 from ferrodp.events.base import settle
 from ferrodp.mechanisms import _pure
-from ferrodp.mechanisms._additive import source_of, warn_if_weak
+from ferrodp.mechanisms._additive import source_of
 from ferrodp.random import NoiseSource
 from ferrodp.tickets import Ticket
 

@@ -15,11 +15,12 @@ import numpy as np
 from ferrodp import _native
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import warn_if_weak
 from ferrodp._observer import OBSERVER
 from ferrodp.errors import EntropyError, FerroError, InvalidType
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import source_of, warn_if_weak
+from ferrodp.mechanisms._additive import source_of
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy, source_or_default
 from ferrodp.tickets import Ticket

@@ -11,6 +11,7 @@ import numpy as np
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import part_of_a_statistic, warn_if_weak
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import (
     ComposedEvent,
@@ -91,6 +92,7 @@ class Budget(NamedTuple):
         how far the statistic moves if a unit is added or removed, divided by how far it moves if one is replaced; None
         if a missing unit shows in other ways too, such as in the number of rows.
         """
+        warn_if_weak(self.epsilon)
         payer = payer_of(self.source) if self.ticket is None else None
         if self.ticket is None and payer is None:
             return [self.source] * len(events)
@@ -188,6 +190,11 @@ class Budget(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def _calibrated(epsilon: float, delta: float, l1: int, squared_l2: int, dimension: int) -> Mechanism:
     """Return the mechanism; a dashboard asks for the same one again and again."""
+    with part_of_a_statistic():
+        return _discrete(epsilon, delta, l1, squared_l2, dimension)
+
+
+def _discrete(epsilon: float, delta: float, l1: int, squared_l2: int, dimension: int) -> Mechanism:
     if not delta:
         return DiscreteLaplaceMechanism.calibrated(epsilon=epsilon, l1_sensitivity=l1)
     root = math.isqrt(squared_l2)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import part_of_a_statistic
 from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
@@ -173,7 +174,8 @@ def private_top(
     each_epsilon = spent.share(1, 2 * wanted).epsilon
     # mutant: counts-of-a-replaced-row-move-one-way
     one_way = not spent.replaces
-    choice = ExponentialMechanism.calibrated(epsilon=each_epsilon, sensitivity=moved, monotonic=one_way)
+    with part_of_a_statistic():
+        choice = ExponentialMechanism.calibrated(epsilon=each_epsilon, sensitivity=moved, monotonic=one_way)
     # mutant: counts-of-a-top-replaced-as-if-removed
     ends = 2 if spent.replaces and wanted > 1 else 1
     mechanism = spent.share(1, 2).mechanism(ends * moved, dimension=wanted)

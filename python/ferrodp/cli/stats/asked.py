@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-
-class Once(argparse.Action):
-    """An option that is refused where it is given again: the former one would be forgotten."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        """Take the value, or refuse a second one."""
-        if getattr(namespace, self.dest, None) is not None:
-            raise argparse.ArgumentError(self, "must be given once")
-        setattr(namespace, self.dest, values)
+from typing import NamedTuple
 
 
 class Asked(NamedTuple):

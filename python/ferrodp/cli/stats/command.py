@@ -54,6 +54,7 @@ _FIELDS = {
                 "values": many(NUMBER),
                 "labels": maybe(many(TEXT), "what each value is about"),
                 "edges": maybe(many(NUMBER), "of bins"),
+                "bounds": maybe(many(NUMBER), "of a mean"),
                 "lower": maybe(many(NUMBER), "of intervals with the level; null: a choice, which has none"),
                 "upper": maybe(many(NUMBER)),
                 "epsilon": NUMBER,
@@ -71,6 +72,8 @@ def _show(report: Report, console: Console) -> None:
     for found in report["statistics"]:
         for place in range(len(found["values"])):
             shown, interval = _printed(found, place)
+            spans = found["lower"] is not None and _spans(found, place)
+            interval += " (all of the bounds: few or no values are seen)" if spans else ""
             label = "" if found["labels"] is None else found["labels"][place]
             rows.append([found["statistic"], found["column"] or "(rows)", label, shown, interval])
     console.table(["statistic", "column", "of", "value", f"{_LEVEL:.0%} interval"], rows, left=3)
@@ -86,6 +89,12 @@ def _show(report: Report, console: Console) -> None:
         told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
         told["budget"] = f"epsilon {paid['epsilon_charged']:.6g} of {paid['epsilon']:g} is charged"
     console.fields(told)
+
+
+def _spans(found: Report, place: int) -> bool:
+    """Whether an interval ends where the bounds do, so that a mean says nothing: the column may hold no numbers."""
+    bounds = found["bounds"]
+    return bounds is not None and [found["lower"][place], found["upper"][place]] == bounds
 
 
 def _printed(found: Report, place: int) -> tuple[str, str]:
@@ -144,14 +153,12 @@ def _bounded(name: str, help: str) -> Any:
     ),
     option(
         "--group-by",
-        action=_asked.Once,
         type=_asked.keys,
         metavar="COLUMN=KEY,...",
         help="of each group, with public keys",
     ),
     option(
         "--unit",
-        action=_asked.Once,
         metavar="COLUMN",
         help="with --group-by: whose a row is; of each unit only some rows count",
     ),
@@ -399,6 +406,7 @@ def _plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> di
         "values": _listed(estimate.value),
         "labels": labels,
         "edges": edges,
+        "bounds": list(asked.numbers) if asked.kind == "mean" else None,
         "lower": lower,
         "upper": upper,
         "epsilon": float(part.epsilon),

@@ -132,8 +132,9 @@ def _without_nul(file: TextIO) -> Iterator[str]:
 
 
 def _number(cell: str) -> float:
+    """Return what a cell denotes, NaN if that is no number: as other readers of CSV have it, not as Python's source."""
     try:
-        return float(cell)
+        return math.nan if "_" in cell or not cell.isascii() else float(cell)
     except ValueError:
         return math.nan
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
+from ferrodp._base._weak import part_of_a_statistic
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, GaussianEvent, PrivacyEvent
 from ferrodp.mechanisms.gaussian import GaussianMechanism
@@ -125,7 +126,8 @@ def shortened(rows: Floats, length: float) -> Floats:
 @functools.lru_cache(maxsize=256)
 def multiplier(epsilon: float, delta: float) -> float:
     """Return the noise multiplier of one Gaussian sum with this guarantee."""
-    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, l2_sensitivity=1.0).noise_multiplier
+    with part_of_a_statistic():
+        return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, l2_sensitivity=1.0).noise_multiplier
 
 
 def shares(whole: float, parts: Sequence[Fraction]) -> list[float]:

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
+from ferrodp._base._weak import part_of_a_statistic
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.mechanisms.selection import ExponentialMechanism
@@ -384,9 +385,10 @@ def level_of(level: Real) -> float:
 
 def mechanism(spent: Budget, rank: Rank) -> ExponentialMechanism:
     """Return the mechanism that chooses by the distance from a rank."""
-    return ExponentialMechanism.calibrated(
-        epsilon=spent.epsilon, sensitivity=rank.moved(spent.replaces) * spent.max_contributions
-    )
+    with part_of_a_statistic():
+        return ExponentialMechanism.calibrated(
+            epsilon=spent.epsilon, sensitivity=rank.moved(spent.replaces) * spent.max_contributions
+        )
 
 
 def ranked(values: object, missing: object) -> Column:
