@@ -1,5 +1,6 @@
 """No call ends the process where memory runs out, and every public call that could has a case."""
 
+import importlib
 import inspect
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ferrodp as fd
+from support import native_calls
 from support.memory_limits import ANSWERED, BEFORE, CALLS, OUT_OF_MEMORY, REFUSED
 
 LEVELS = (0, 1 << 20, 3 << 20, 17 << 20)
@@ -21,11 +23,7 @@ print(json.dumps({call: dict(found) for call, found in sweep(CALLS, json.loads(s
 """
 
 WITHOUT = {
-    "KeySelection": "a value",
-    "KeyThreshold": "a value",
-    "KeyUnion": "a value",
     "PrivacyLedger": "its memory is SQLite's, which reports",
-    "release": "runs functions that have cases",
     "statement": "text of bounded length",
     "Estimate": "a result",
     "Interval": "a result",
@@ -34,6 +32,12 @@ WITHOUT = {
     "ReleasedTable": "a result",
     "GridSum": "the sum inside ClippedSum",
     "NoiseSource": "its methods have cases",
+    "Clusters": "a result",
+    "ColumnScales": "a result",
+    "LinearModel": "a result",
+    "NaiveBayes": "a result",
+    "PrincipalComponents": "a result",
+    "PrivateMoments": "a result",
 }
 
 
@@ -52,6 +56,36 @@ def test_no_call_ends_the_process_where_memory_runs_out():
     }
     assert wrong == {}
     assert sum(str(OUT_OF_MEMORY) in ends for ends in found.values()) > len(CALLS) / 3, "the limits bind"
+
+
+FUZZ = """
+import json, sys
+from support.native_calls import fuzz
+print(json.dumps({call: dict(found) for call, found in fuzz(*json.loads(sys.argv[1])).items()}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
+def test_no_size_ends_the_process_in_the_native_binding():
+    """Every function that takes an array, a count or a size, at 12 sizes of a seed and as many limits each.
+
+    An alarm, which ends what takes longer than 20 s, counts as an abort.
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FUZZ, json.dumps((1, 12))],
+        cwd=Path(__file__).parent, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+
+    assert found.keys() == native_calls.CALLS.keys()
+    allowed = {*map(str, (ANSWERED, OUT_OF_MEMORY, REFUSED))}
+    assert {call: ends for call, ends in found.items() if ends.keys() - allowed} == {}
+    assert sum(str(OUT_OF_MEMORY) in ends for ends in found.values()) > len(found) / 3, "the limits bind"
+
+
+def test_every_native_function_that_takes_arrays_or_counts_is_called():
+    assert native_calls.missing() == []
 
 
 LAST_BYTE = """
@@ -103,7 +137,19 @@ def _takes_many(item):
     return callable(item) and not (isinstance(item, type) and issubclass(item, BaseException))
 
 
-@pytest.mark.parametrize("module", [fd, fd.random, fd.mechanisms, fd.statistics, fd.clipping, fd.distributed])
+MODULES = [
+    fd,
+    fd.clipping,
+    fd.correlated,
+    fd.distributed,
+    fd.mechanisms,
+    fd.random,
+    fd.statistics,
+    importlib.import_module("ferrodp.statistics.models"),
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_every_public_call_that_takes_arrays_or_counts_has_a_case(module):
     tried = " ".join([BEFORE, *CALLS.values()])
     names = [name for name in module.__all__ if _takes_many(getattr(module, name)) and not name.startswith("_")]

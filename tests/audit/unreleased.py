@@ -149,6 +149,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "an import without random bytes panics",
         "factors are tried that no plan admits",
         "no small memory is in reserve",
+        "tables of borrowed arrays have no room",
         "the count of a plan has more noise than can be drawn",
         "the sum beside a count has the noise of both",
         "integer counters are summed",

@@ -23,12 +23,20 @@ KILLERS = {
     "extreme grids": "cargo test -p ferrodp-core --test sample -- finest_grids",
     "entropy": "pytest tests/random/test_without_entropy.py",
     "memory": "pytest tests/test_memory_limits.py -k last_byte",
+    "sizes": "pytest tests/test_memory_limits.py -k native_binding",
     "contenders": "cargo test -p ferrodp-core --lib -- select::tests",
     "asked": "cargo test -p ferrodp-accounting --lib -- memory",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
 }
 
 MUTANTS = [
+    (
+        "tables of borrowed arrays have no room",
+        "tables-of-borrows-have-no-room",
+        "room::<[u8; 512]>(arrays).map_err(Error::from)?",
+        "room::<[u8; 512]>(0).map_err(Error::from)?",
+        "sizes",
+    ),
     (
         "no small memory is in reserve",
         "small-memory-not-in-reserve",

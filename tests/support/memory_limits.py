@@ -23,15 +23,20 @@ from ferrodp import files
 from ferrodp.accounting import *
 from ferrodp.accounting import composition, curves, filters, rdp, reports, sampling
 from ferrodp.audit import audit_callable, smallest_violation
+from ferrodp.correlated import *
 from ferrodp.federated import LocalNoise, SecureSum, ShuffledReports
 from ferrodp.mechanisms import *
 from ferrodp.plan import *
+from ferrodp.statistics import models
 source = fd.NoiseSource()
 n = 1_000_000
 floats, singles = np.ones(n), np.ones(n, np.float32)
 wholes, short = np.ones(n, np.int64), np.ones(n, np.int32)
 rows = np.ones((1000, 1000), np.float32)
 column = floats * 0.5
+tall, labels = np.ones((100_000, 8)), np.arange(100_000) % 2
+tree = {f"w{place}": np.ones((3, 2)) for place in range(3000)}
+table = {"key": wholes.cumsum() % 700, "unit": wholes.cumsum() // 5, "value": column}
 events = [GaussianEvent(noise_multiplier=1.0 + i / 1000) for i in range(200)]
 laplace = LaplaceEvent(noise_multiplier=2.0)
 sampled = PoissonSampledEvent(sampling_probability=0.01, event=GaussianEvent(noise_multiplier=1.0))
@@ -39,6 +44,9 @@ folder = Path(tempfile.mkdtemp())
 np.save(folder / "a.npy", rows)
 np.savez(folder / "a.npz", rows=rows)
 text = json.dumps(ComposedEvent(events=events).to_dict())
+
+def by_key(keys):
+    return fd.private_group_by(table, "key", keys=keys, unit="unit")
 
 def composed(accountant, event, count=1):
     accountant.compose(event, count=count)
@@ -80,6 +88,15 @@ CALLS = {
     "clip_rows": "fd.clip_rows(rows, clip_norm=1.0)",
     "clip_and_sum": "fd.clip_and_sum(rows, clip_norm=1.0)",
     "clip_by_global_norm": "fd.clip_by_global_norm({'a': rows, 'b': singles}, clip_norm=1.0)",
+    "clip_by_global_norm, many arrays": "fd.clip_by_global_norm(tree, clip_norm=1.0)",
+    "ClippedSum, many arrays": (
+        "total = fd.ClippedSum(tree, clip_norm=1.0); total.add(tree); total.add(tree, minus=tree); "
+        "total.release(noise_multiplier=1.0)"
+    ),
+    "ClippedSum, many stacked arrays": (
+        "total = fd.ClippedSum(tree, clip_norm=1.0); total.add_many({name: np.stack([each] * 9) for name, each in "
+        "tree.items()}); fd.ClippedSum.from_state(total.state())"
+    ),
     "ClippedSum": (
         "total = fd.ClippedSum((1000,), clip_norm=1.0, dtype=np.float32); "
         "total.add_many(rows); total.release(noise_multiplier=1.0)"
@@ -101,6 +118,20 @@ CALLS = {
     "private_bounds": "fd.private_bounds(column, epsilon=1.0)",
     "private_min": "fd.private_min(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_max": "fd.private_max(column, bounds=(0.0, 1.0), epsilon=1.0)",
+    "private_moments": "models.private_moments(tall, bounds=(0.0, 2.0), epsilon=1.0, delta=1e-6)",
+    "private_clusters": "models.private_clusters(tall, 3, bounds=(0.0, 2.0), epsilon=1.0, delta=1e-6, seed=0)",
+    "private_naive_bayes": (
+        "models.private_naive_bayes(tall, labels, classes=[0, 1], bounds=(0.0, 2.0), epsilon=1.0, delta=1e-6)"
+    ),
+    "private_scales": "models.private_scales(tall, bounds=(0.0, 2.0), epsilon=1.0, delta=1e-6)",
+    "KeyThreshold": "by_key(fd.statistics.KeyThreshold(epsilon=1.0, delta=1e-6))",
+    "KeySelection": "by_key(fd.statistics.KeySelection(epsilon=1.0, delta=1e-6))",
+    "KeyUnion": "by_key(fd.statistics.KeyUnion(epsilon=1.0, delta=1e-6))",
+    "private_group_by, units": (
+        "fd.private_group_by(table, 'key', keys=list(range(500)), unit='unit', groups_per_unit=3, rows_per_group=2)"
+        ".count(epsilon=1.0, delta=1e-6)"
+    ),
+    "release": "fd.release({'value': column}, sums={'value': (0.0, 1.0)}, epsilon=1.0)",
     "private_marginals": (
         "fd.private_marginals({'a': wholes % 40, 'b': wholes % 30, 'c': wholes % 7}, 3, "
         "categories={'a': range(40), 'b': range(30), 'c': range(7)}, epsilon=1.0, delta=1e-6)['a', 'b']"
@@ -140,6 +171,27 @@ CALLS = {
         "plan = fd.PrivacyPlan(population_size=n, sampling=PoissonSampling(probability=0.01), num_steps=2,"
         " clipping=FlatClipping(1.0), noise=ConstantNoise(1.0)); step = next(iter(plan.start(np.zeros(1000))))"
     ),
+    "CorrelatedNoise": (
+        "plan = fd.PrivacyPlan(population_size=n, sampling=FullBatch(), num_steps=9,"
+        " clipping=FlatClipping(1.0), noise=CorrelatedNoise(BufferedToeplitz(num_steps=9, buffers=2), 4.0));"
+        " step = next(iter(plan.start(np.zeros(100_000))))"
+    ),
+    "NoiseStream": (
+        "NoiseStream(BufferedToeplitz(num_steps=9, buffers=2), shape=n, noise_multiplier=4.0, l2_sensitivity=1.0)"
+        ".release(floats)"
+    ),
+    "NoiseStream, rows": (
+        "stream = NoiseStream(BandedMatrix(np.tril(np.ones((99, 99)))), shape=20_000, noise_multiplier=4.0, "
+        "l2_sensitivity=1.0); [stream.release(np.ones(20_000)) for _ in range(9)]"
+    ),
+    "BandedToeplitz": "BandedToeplitz(num_steps=2048, bands=16).sensitivity(num_participations=8, min_separation=256)",
+    "BufferedToeplitz": "BufferedToeplitz(num_steps=4096, buffers=4).rms_error()",
+    "SquareRoot": "SquareRoot(num_steps=100_000).max_error()",
+    "Tree": "Tree(num_steps=100_000).rms_error()",
+    "BandedMatrix": (
+        "BandedMatrix(np.tril(np.ones((500, 500)))).sensitivity(num_participations=5, min_separation=100)"
+    ),
+    "Strategy.from_json": "Strategy.from_json(BandedMatrix(np.tril(np.ones((200, 200)))).to_json())",
     "SecureSum": (
         "SecureSum(floats, clip_norm=1.0, noise_multiplier=1.0, min_clients=5, max_clients=10).encode(floats)"
     ),
@@ -156,18 +208,21 @@ CALLS = {
 }
 
 
-def outcome(call: str, names: dict, spare: int) -> int:
-    """Return how a call ends in a child that may have `spare` bytes more: a code above, or the signal, negative."""
+def outcome(call: str, names: dict, spare: int, *, any_error: bool = False) -> int:
+    """Return how a call ends in a child that may have `spare` bytes more: a code above, or the signal, negative.
+
+    With `any_error` every `Exception` is a refusal: the binding leaves checks of types and shapes to Python's errors.
+    """
     child = os.fork()
     if child == 0:
         try:
-            os._exit(_limited(call, names, spare))
+            os._exit(_limited(call, names, spare, any_error))
         finally:
             os._exit(UNTYPED)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _limited(call: str, names: dict, spare: int) -> int:
+def _limited(call: str, names: dict, spare: int, any_error: bool) -> int:
     code = compile(call, "call", "exec")
     null = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
@@ -181,18 +236,24 @@ def _limited(call: str, names: dict, spare: int) -> int:
         return OUT_OF_MEMORY
     except Exception as error:
         modules = {each.__module__.split(".")[0] for each in type(error).__mro__}
-        return REFUSED if modules & {"ferrodp"} or isinstance(error, OSError | ImportError) else UNTYPED
+        return REFUSED if any_error or modules & {"ferrodp"} or isinstance(error, OSError | ImportError) else UNTYPED
     except BaseException:
         return UNTYPED
     return ANSWERED
 
 
-def sweep(calls, levels) -> dict[str, Counter]:
-    """Return how often each call ended how, at so many bytes to spare; run without a limit once before."""
-    # Large blocks are mapped each by itself, and unmapped: no hole that an earlier call left has room for a later one.
-    # Nor do helper threads leave arenas, whose addresses are counted already.
+def keep_no_holes() -> None:
+    """Map large blocks each by itself, and unmap them: no hole that an earlier call left has room for a later one.
+
+    Nor do helper threads leave arenas, whose addresses are counted already.
+    """
     for parameter, value in ((_MMAP_THRESHOLD, 1 << 16), (_ARENA_MAX, 1)):
         assert ctypes.CDLL(None).mallopt(parameter, value) == 1
+
+
+def sweep(calls, levels) -> dict[str, Counter]:
+    """Return how often each call ended how, at so many bytes to spare; run without a limit once before."""
+    keep_no_holes()
     names: dict = {}
     exec(BEFORE, names)
     found = {}

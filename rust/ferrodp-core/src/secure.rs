@@ -35,7 +35,7 @@ pub fn quantized<T: Float>(
     if shift > MAX_SHORTENED_BITS {
         return Err(Error::parameter("shift", f64::from(shift), format!("at most {MAX_SHORTENED_BITS}")));
     }
-    let row = Rows::one(leaves);
+    let row = Rows::new(leaves.iter().map(|leaf| (*leaf, leaf.len())), 1)?;
     let mut sum = GridSum::new(clip, row.width())?;
     sum.add(isa, &row, threads)?;
     let mut integers = sum.into_integers()?;

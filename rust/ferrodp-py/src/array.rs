@@ -75,6 +75,7 @@ impl<'py> Floats<'py> {
     /// # Errors
     /// If they are not all float32 or all float64, or borrowed for writing.
     pub(crate) fn new(arrays: &[Bound<'py, PyAny>]) -> PyResult<Self> {
+        room_for_borrows(arrays.len())?;
         if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) {
             return borrow_all(arrays).map(Self::Single);
         }
@@ -91,6 +92,7 @@ pub(crate) enum FloatsMutAll<'py> {
 impl<'py> FloatsMutAll<'py> {
     /// Borrows `arrays`; see [`Floats::new`].
     pub(crate) fn new(arrays: &[Bound<'py, PyAny>]) -> PyResult<Self> {
+        room_for_borrows(arrays.len())?;
         if arrays.first().is_none_or(|array| array.cast::<PyArrayDyn<f32>>().is_ok()) {
             return all(arrays.iter().map(borrow_as)).map(Self::Single);
         }
@@ -123,11 +125,16 @@ enum Bits<'py> {
 }
 
 impl<'py> ForeignArray<'py> {
-    /// Borrows the bits of an array of the dtype of this name, whose bytes are `swapped`.
+    /// Borrows the bits of arrays, each with the name of its dtype and whether its bytes are swapped.
     ///
     /// # Errors
-    /// If it is no array of words of that size, or borrowed for writing.
-    pub(crate) fn new((bits, dtype, swapped): &(Bound<'py, PyAny>, String, bool)) -> PyResult<Self> {
+    /// If one is no array of words of that size, or borrowed for writing; if there is no memory for so many.
+    pub(crate) fn all(arrays: &[(Bound<'py, PyAny>, String, bool)]) -> PyResult<Vec<Self>> {
+        room_for_borrows(arrays.len())?;
+        all(arrays.iter().map(Self::new))
+    }
+
+    fn new((bits, dtype, swapped): &(Bound<'py, PyAny>, String, bool)) -> PyResult<Self> {
         let (form, bits) = match dtype.as_str() {
             "float16" => (Form::Half, Bits::Short(read(bits.cast()?)?)),
             "bfloat16" => (Form::Brain, Bits::Short(read(bits.cast()?)?)),
@@ -199,6 +206,23 @@ pub(crate) fn slices_mut<'a, T: numpy::Element>(
     arrays: &'a mut [PyReadwriteArrayDyn<'_, T>],
 ) -> PyResult<Vec<&'a mut [T]>> {
     all(arrays.iter_mut().map(|array| Ok(array.as_slice_mut()?)))
+}
+
+/// Looks whether there is memory to note so many borrowed arrays.
+///
+/// The tables in which the `numpy` crate notes them cannot say that there is none, and end the process: one of 41 bytes a slot,
+/// with up to 16/7 slots an array when it has just doubled, beside the one before, and one of some 200 bytes for each array. So as
+/// much is had, and given back, before.
+///
+/// # Errors
+/// `MemoryError`
+fn room_for_borrows(arrays: usize) -> PyResult<()> {
+    const FEW: usize = 64; // of which the tables fit into the reserve
+    if arrays > FEW {
+        // mutant: tables-of-borrows-have-no-room
+        core::hint::black_box(room::<[u8; 512]>(arrays).map_err(Error::from)?.as_mut_ptr());
+    }
+    Ok(())
 }
 
 fn borrow_all<'py, T: numpy::Element>(arrays: &[Bound<'py, PyAny>]) -> PyResult<Vec<PyReadonlyArrayDyn<'py, T>>> {

@@ -10,7 +10,7 @@ use super::moments::advance::{Sweep, exponential_error};
 use super::moments::path::round_to_bits;
 use super::moments::quadrature::{Tilted, tilted};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
-use crate::memory::{filled, gathered, room};
+use crate::memory::{filled, gathered, grow, room};
 use crate::types::Direction;
 use core::f64::consts::PI;
 use envelope::envelope;
@@ -151,7 +151,10 @@ impl Line {
         loop {
             let first = line.values.len();
             let mut chunk = filled(Accumulated::default(), length);
+            let missing = length - sums.len();
+            grow(&mut sums, missing);
             sums.resize(length, (0.0, 0.0));
+            grow(&mut line.values, length);
             for ((event, sweep), (_, count)) in events.iter().zip(&sweeps).zip(&composition.sampled) {
                 sweep.advance_on(isa, first, &mut sums);
                 let per_tau = event.rounding + event.first_moment * (exponential_error(block) + sweep.summation());

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use crate::binomial;
 use crate::functions::{UNIT, exp, ln, ln_1p};
+use crate::memory::gathered;
 
 /// For larger orders only the other bound of a curve is used.
 pub(super) const MAX_WHOLE_ORDER: u32 = 1 << 16;
@@ -81,7 +82,7 @@ fn log_factorials() -> &'static [f64] {
             n * ln(n) - n + 0.5 * ln(2.0 * core::f64::consts::PI * n) + rest
         };
         let exact = |n: u32| binomial::log_factorial(u64::from(n)).floats().upper;
-        (0..=MAX_WHOLE_ORDER).map(|n| if n < 256 { exact(n) } else { series(n) }).collect()
+        gathered((0..=MAX_WHOLE_ORDER).map(|n| if n < 256 { exact(n) } else { series(n) }))
     })
 }
 
@@ -115,7 +116,7 @@ pub(super) fn log_binomial_sum(n: u32, log_q: f64, log_r: f64, terms: &[f64]) ->
         let size = |part: f64| if part.is_finite() { part.abs() } else { 0.0 };
         parts.iter().sum::<f64>() + LOG_PART_ERROR * (1.0 + parts.iter().map(|&part| size(part)).sum::<f64>())
     };
-    log_sum(&mut (2..=n).map(log).collect::<Vec<_>>())
+    log_sum(&mut gathered((2..=n).map(log)))
 }
 
 /// Returns ln(1 + eˣ), rounded up.

@@ -10,13 +10,14 @@ use ferrodp_core::clip::{
 };
 use ferrodp_core::machine::blocks::default_threads;
 use ferrodp_core::machine::fork;
+use ferrodp_core::machine::memory::gathered;
 use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, pairs, rows, slices, slices_mut};
+use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, List, all, pairs, rows, slices, slices_mut};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::permit::KeyArg;
@@ -216,7 +217,7 @@ impl PyGridSum {
     fn add(
         &self,
         py: Python<'_>,
-        leaves: Vec<Bound<'_, PyAny>>,
+        leaves: List<Bound<'_, PyAny>>,
         count: usize,
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
@@ -235,7 +236,7 @@ impl PyGridSum {
     fn add_foreign(
         &self,
         py: Python<'_>,
-        leaves: Vec<(Bound<'_, PyAny>, String, bool)>,
+        leaves: List<(Bound<'_, PyAny>, String, bool)>,
         count: usize,
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
@@ -243,8 +244,8 @@ impl PyGridSum {
             return py.detach(|| self.lock()?.open().map(drop));
         }
         let isa = isa::active()?;
-        let arrays = leaves.iter().map(ForeignArray::new).collect::<PyResult<Vec<_>>>()?;
-        let leaves = arrays.iter().map(|array| array.leaf(count)).collect::<PyResult<Vec<_>>>()?;
+        let arrays = ForeignArray::all(&leaves)?;
+        let leaves = all(arrays.iter().map(|array| array.leaf(count)))?;
         let width = leaves.iter().map(Leaf::width).fold(0, usize::saturating_add);
         let threads = threads_or_default(threads, width.saturating_mul(count));
         let is_double = arrays.iter().any(ForeignArray::is_double);
@@ -305,8 +306,8 @@ impl PyGridSum {
     fn add_difference(
         &self,
         py: Python<'_>,
-        leaves: Vec<Bound<'_, PyAny>>,
-        minus: Vec<Bound<'_, PyAny>>,
+        leaves: List<Bound<'_, PyAny>>,
+        minus: List<Bound<'_, PyAny>>,
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {
         match (Floats::new(&leaves)?, Floats::new(&minus)?) {
@@ -515,7 +516,7 @@ fn clip_slices<T: Float>(
 /// Writes the leaves of one vector, clipped as a whole, to the arrays in `out` and returns its norm.
 #[pyfunction]
 #[pyo3(signature = (leaves, value, out, /))]
-fn clip_leaves(py: Python<'_>, leaves: Vec<Bound<'_, PyAny>>, value: f64, out: Vec<Bound<'_, PyAny>>) -> Result<f64> {
+fn clip_leaves(py: Python<'_>, leaves: List<Bound<'_, PyAny>>, value: f64, out: List<Bound<'_, PyAny>>) -> Result<f64> {
     match (Floats::new(&leaves)?, FloatsMutAll::new(&out)?) {
         (Floats::Single(leaves), FloatsMutAll::Single(mut out)) => {
             clip_pairs(py, slices(&leaves)?, slices_mut(&mut out)?, ClipNorm::new::<f32>(value)?)
@@ -532,7 +533,7 @@ fn clip_pairs<T: Float>(py: Python<'_>, leaves: Vec<&[T]>, out: Vec<&mut [T]>, c
     if leaves.len() != out.len() || leaves.iter().zip(&out).any(|(leaf, out)| leaf.len() != out.len()) {
         return Err(PyValueError::new_err("leaves and out must have one shape").into());
     }
-    let mut pairs: Vec<_> = leaves.into_iter().zip(out).collect();
+    let mut pairs = gathered(leaves.into_iter().zip(out))?;
     Ok(py.detach(|| clip_one(isa, &mut pairs, clip, Order::Two)))
 }
 
