@@ -32,7 +32,7 @@ CALLS = {  # name: (largest k, source)
     "add_noise": (10**6, "native.add_noise(f(k), 'gaussian', 1.0, -20, None, None, False)"),
     "add_noise, singles": (10**6, "native.add_noise(s(k), 'laplace', 1.0, None, None, 2, True)"),
     "add_noise_to_integers": (
-        60,
+        10**4,
         "native.add_noise_to_integers("
         "f(k), [(j, j % 2 == 0, b'1234') for j in range(k)], 'gaussian', 2.0**60, 40, None, 1)",
     ),

@@ -208,6 +208,9 @@ pub(crate) fn slices_mut<'a, T: numpy::Element>(
     all(arrays.iter_mut().map(|array| Ok(array.as_slice_mut()?)))
 }
 
+/// So many pieces fit into the reserve of small memory.
+const FEW: usize = 60;
+
 /// Looks whether there is memory to note so many borrowed arrays.
 ///
 /// The tables in which the `numpy` crate notes them cannot say that there is none, and end the process: one of 41 bytes a slot,
@@ -217,7 +220,6 @@ pub(crate) fn slices_mut<'a, T: numpy::Element>(
 /// # Errors
 /// `MemoryError`
 fn room_for_borrows(arrays: usize) -> PyResult<()> {
-    const FEW: usize = 64; // of which the tables fit into the reserve
     if arrays > FEW {
         // mutant: tables-of-borrows-have-no-room
         core::hint::black_box(room::<[u8; 512]>(arrays).map_err(Error::from)?.as_mut_ptr());
@@ -242,6 +244,10 @@ pub(crate) type Integers<'py> = List<(usize, bool, Bound<'py, PyBytes>)>;
 /// # Errors
 /// If there is no memory for them.
 pub(crate) fn integers(given: &Integers<'_>) -> crate::error::Result<Vec<(usize, Integer)>> {
+    let bytes = given.iter().map(|(_, _, bytes)| bytes.as_bytes().len() + 64).fold(0, usize::saturating_add);
+    if given.len() > FEW {
+        core::hint::black_box(room::<u8>(bytes)?.as_mut_ptr()); // each has a small piece of memory of its own
+    }
     let integer = |bytes: &Bound<'_, PyBytes>, negative| Integer::from_le_bytes(negative, bytes.as_bytes());
     Ok(gathered(given.iter().map(|(place, negative, bytes)| (*place, integer(bytes, *negative))))?)
 }
