@@ -178,6 +178,7 @@ WITHOUT = {
     "SqliteConnection",
     "SqliteError",
     "SqliteResult",
+    "allocation_counted_lower",
     "allocation_two_bins",
     "available_isas",
     "check_clip_norm",
