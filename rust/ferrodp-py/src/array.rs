@@ -209,7 +209,7 @@ pub(crate) fn slices_mut<'a, T: numpy::Element>(
 }
 
 /// So many pieces fit into the reserve of small memory.
-const FEW: usize = 60;
+const FEW_PIECES: usize = 60;
 
 /// Looks whether there is memory to note so many borrowed arrays.
 ///
@@ -220,7 +220,7 @@ const FEW: usize = 60;
 /// # Errors
 /// `MemoryError`
 fn room_for_borrows(arrays: usize) -> PyResult<()> {
-    if arrays > FEW {
+    if arrays > FEW_PIECES {
         // mutant: tables-of-borrows-have-no-room
         core::hint::black_box(room::<[u8; 512]>(arrays).map_err(Error::from)?.as_mut_ptr());
     }
@@ -245,7 +245,7 @@ pub(crate) type Integers<'py> = List<(usize, bool, Bound<'py, PyBytes>)>;
 /// If there is no memory for them.
 pub(crate) fn integers(given: &Integers<'_>) -> crate::error::Result<Vec<(usize, Integer)>> {
     let bytes = given.iter().map(|(_, _, bytes)| bytes.as_bytes().len() + 64).fold(0, usize::saturating_add);
-    if given.len() > FEW {
+    if given.len() > FEW_PIECES {
         core::hint::black_box(room::<u8>(bytes)?.as_mut_ptr()); // each has a small piece of memory of its own
     }
     let integer = |bytes: &Bound<'_, PyBytes>, negative| Integer::from_le_bytes(negative, bytes.as_bytes());
