@@ -62,7 +62,12 @@ def release(ferrodp: Callable[..., Any]) -> Callable[..., Any]:
     """Run a release with next to no noise; later arguments override."""
 
     def run(*argv: object) -> Any:
-        return ferrodp("release", "--clip-norm", 1, "--noise-multiplier", QUIET, *argv)
+        given = ["--clip-norm", 1, "--noise-multiplier", QUIET, *argv]
+        for option in ("--clip-norm", "--noise-multiplier", "-o"):
+            while given.count(option) > 1:  # the command itself refuses an option that is given again
+                place = given.index(option)
+                del given[place : place + 2]
+        return ferrodp("release", *given)
 
     return run
 
