@@ -67,12 +67,14 @@ class Counter:
         Standard deviation of Z, from which the noise of all days is made, divided by `l2_sensitivity`; finite, > 0.
         Rounded up if not exactly representable. `calibrated` finds it.
     l2_sensitivity : float, optional
-        Largest L2 norm of what one unit adds to the counters of one day; finite, > 0. By default √`max_counters`.
+        Largest L2 norm of what one unit adds to the counters of one day; finite, > 0. By default the square root of
+        `max_counters`.
     max_counters : int, optional
-        To how many counters one unit adds 1 on one day at most; by default the whole part of `l2_sensitivity`², or 1.
+        To how many counters one unit adds 1 on one day at most; by default the whole part of the square of
+        `l2_sensitivity`, or 1.
     days : int, optional
-        How many days there will be, from 1 to 2²⁴. By default that is not known: up to 2²⁰ days, at up to 1.44 times
-        the variance that a known number would have.
+        How many days there will be, from 1 to 2²⁴. By default that is not known: up to 2²⁰ days, from the
+        128th on at up to 1.37 times the variance that a known number would have.
     max_days : int, optional
         On how many days a person takes part at most: the unit of privacy is the person. By default the unit is what a
         person does on one day.

@@ -124,6 +124,28 @@ class PlacedRound:
             If the round was released.
         BudgetExceeded, TicketError
             If the ledger refuses in between. Then no client must be asked.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.events import NeighboringRelation
+        >>> from ferrodp.federated import DistributedPlacement, PlacedRun
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> plan = PrivacyPlan(
+        ...     unit="client",
+        ...     population_size=3,
+        ...     sampling=FullBatch(),
+        ...     num_steps=1,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(8.0),
+        ...     neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
+        ... )
+        >>> round_ = next(PlacedRun(plan, np.zeros(4), DistributedPlacement(min_clients=3)))
+        >>> round_.begin()
+        >>> for _ in range(3):
+        ...     round_.add(round_.encode(np.ones(4)))
+        >>> round_.release().shape
+        (4,)
         """
         self._check_open()
         self._pay()
@@ -146,6 +168,27 @@ class PlacedRound:
             If the round was released, or there are more messages than clients.
         BudgetExceeded, TicketError
             If the ledger refuses in between.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.events import NeighboringRelation
+        >>> from ferrodp.federated import DistributedPlacement, PlacedRun
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> plan = PrivacyPlan(
+        ...     unit="client",
+        ...     population_size=3,
+        ...     sampling=FullBatch(),
+        ...     num_steps=1,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(8.0),
+        ...     neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
+        ... )
+        >>> round_ = next(PlacedRun(plan, np.zeros(4), DistributedPlacement(min_clients=3)))
+        >>> messages = [round_.encode(np.ones(4)) for _ in range(3)]
+        >>> round_.add_total(np.sum(messages, axis=0, dtype=np.uint32), num_clients=3)
+        >>> round_.release().shape
+        (4,)
         """
         self._check_open()
         if not isinstance(self._run._placement, DistributedPlacement):

@@ -92,7 +92,7 @@ impl FixedTime {
         leaving_nothing(|| {
             let keystream = Keystream::new(isa, key);
             blocks::for_each_block(values, FIXED_TIME_PER_TASK, threads, |start, block| {
-                self.add_block(&keystream, start, block)
+                self.add_block(&keystream, start, block);
             });
         });
     }

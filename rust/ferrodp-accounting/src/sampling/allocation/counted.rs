@@ -282,7 +282,7 @@ impl Plan {
         let per_step = mass_error + 64.0 * UNIT + 4.0 * UNIT * theta.abs() * size as f64;
         let error = 1.01 * (steps * per_step + laws[0].log_scale_error.max(laws[1].log_scale_error))
             + (8.0 * reach + 4.0 * size as f64) * UNIT;
-        if !(error < 0.1) {
+        if error.is_nan() || error >= 0.1 {
             return 0.0;
         }
         let certified = |lower: f64, upper: f64| match question {
@@ -327,11 +327,12 @@ impl Plan {
         let count = (((value(highest, self.lambda) / h).ceil() - base).max(0.0) as usize).saturating_add(1).min(size);
         let mut masses = [filled(0.0, count), filled(0.0, count)];
         let mut from = f64::NEG_INFINITY;
-        for i in 0..count {
+        let [under_p, under_q] = &mut masses;
+        for (i, (p, q)) in under_p.iter_mut().zip(under_q).enumerate() {
             let to = ln(expm1((base + i as f64 + 0.5) * h) / self.lambda).min(MAX_LOSS);
             if to > from {
                 let mass = pair.mass(from, to);
-                (masses[0][i], masses[1][i]) = (mass.p, mass.q);
+                (*p, *q) = (mass.p, mass.q);
                 from = to;
             }
         }

@@ -261,7 +261,7 @@ impl Grid {
         let grid = self.at(level);
         let (low, high) = (pair.range_under_q(self.cut).0, pair.range(self.cut).1);
         let span = (high - low) / grid.h;
-        if !(span < most as f64) {
+        if span.is_nan() || span >= most as f64 {
             return None;
         }
         let first = ((low - self.offset) / grid.h).floor() as i64;

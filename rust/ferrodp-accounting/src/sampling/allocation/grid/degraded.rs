@@ -186,7 +186,7 @@ fn a_merged_law_keeps_mass_and_mean_and_is_below_in_convex_order() {
     // Means of cells anywhere within them, masses of all sizes, and gaps.
     let h = 0.1;
     let place = |c: usize| (c * 29 % 31) as f64 / 31.0;
-    let mass: Vec<f64> = (0..60).map(|c| if c % 7 == 3 { 0.0 } else { ((c * 37 + 5) % 64 + 1) as f64 }).collect();
+    let mass: Vec<f64> = (0..60).map(|c| if c % 7 == 3 { 0.0 } else { f64::from((c * 37 + 5) % 64 + 1) }).collect();
     let moment = gathered(mass.iter().enumerate().map(|(c, mass)| mass * place(c)));
     let cells = super::Cells { first: 0, mass, moment };
     let (merged, _) = cells.merged(h);
