@@ -1,6 +1,7 @@
 //! Losses that take few values: randomized response, and what is known of an (ε, δ) guarantee.
 
 use crate::functions::{UNIT, exp, ln, ln_1p};
+use crate::memory::room;
 use crate::pld::discretize::cells::sum;
 use crate::pld::pair::{LossPair, Mass};
 
@@ -104,7 +105,7 @@ impl FiniteLosses {
     pub fn masses(p: &[f64], q: &[f64], error: f64) -> Self {
         let (p_total, q_total) = (sum(p), sum(q));
         let (mut infinite, mut negative_infinite) = (0.0, 0.0);
-        let mut atoms: Vec<(f64, Mass)> = Vec::new();
+        let mut atoms: Vec<(f64, Mass)> = room(p.len());
         for (&p, &q) in p.iter().zip(q) {
             let (p, q) = (p / p_total, q / q_total);
             let ratio = p / q;
@@ -118,6 +119,7 @@ impl FiniteLosses {
                 atoms.push((ln(p) - ln(q), Mass { p, q }));
             }
         }
+        core::hint::black_box(room::<(f64, Mass)>(atoms.len()).as_mut_ptr()); // a stable sort needs as much, and cannot fail
         atoms.sort_by(|a, b| a.0.total_cmp(&b.0));
         atoms.dedup_by(|from, into| {
             let same = from.0 == into.0;
