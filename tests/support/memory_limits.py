@@ -24,6 +24,7 @@ from ferrodp.accounting import *
 from ferrodp.accounting import composition, curves, filters, rdp, reports, sampling
 from ferrodp.audit import audit_callable, smallest_violation
 from ferrodp.correlated import *
+from ferrodp.counters import CounterStream
 from ferrodp.federated import LocalNoise, SecureSum, ShuffledReports
 from ferrodp.mechanisms import *
 from ferrodp.plan import *
@@ -109,6 +110,10 @@ CALLS = {
     "private_top": "fd.private_top(column, 3, categories=list(range(3000)), epsilon=1.0)",
     "private_sum": "fd.private_sum(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_mean": "fd.private_mean(column, bounds=(0.0, 1.0), epsilon=1.0)",
+    "population_interval": (
+        "fd.statistics.population_interval(fd.private_group_by({'key': wholes, 'value': column}, 'key', "
+        "keys=list(range(500))).mean('value', bounds=(0.0, 1.0), epsilon=1.0))"
+    ),
     "private_variance": "fd.private_variance(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_standard_deviation": "fd.private_standard_deviation(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_histogram": "fd.private_histogram(column, bins=list(range(3000)), epsilon=1.0)",
@@ -175,6 +180,13 @@ CALLS = {
         "plan = fd.PrivacyPlan(population_size=n, sampling=FullBatch(), num_steps=9,"
         " clipping=FlatClipping(1.0), noise=CorrelatedNoise(BufferedToeplitz(num_steps=9, buffers=2), 4.0));"
         " step = next(iter(plan.start(np.zeros(100_000))))"
+    ),
+    "Counter": "fd.Counter(noise_multiplier=4.0, days=1000, max_days=9, min_separation=99).standard_error(999)",
+    "CounterStream": (
+        "stream = fd.Counter(noise_multiplier=4.0, days=99).start(n); CounterStream.release(stream, wholes)"
+    ),
+    "CounterStream, units": (
+        "fd.Counter(noise_multiplier=4.0, days=99, max_counters=2).start(1000).release_units(wholes, wholes % 1000)"
     ),
     "NoiseStream": (
         "NoiseStream(BufferedToeplitz(num_steps=9, buffers=2), shape=n, noise_multiplier=4.0, l2_sensitivity=1.0)"

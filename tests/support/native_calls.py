@@ -138,6 +138,9 @@ CALLS = {  # name: (largest k, source)
         "native.AllocationLaw(gaussian, 5, 0.01, True, 1 << 18), 1 << 18)",
     ),
     "AllocationLaw, huge": (2**60, "native.AllocationLaw(gaussian, max(k, 2), 2.0**-40, True, 2**60)"),
+    "allocation_counted_lower": (
+        2**40, "native.allocation_counted_lower(gaussian, (max(k, 4), 3, 2), 'add', 'epsilon', 1e-6)"
+    ),
     "AllocationMoments": (3000, "native.AllocationMoments(1.0, max(k, 2)).rates([2.0, 5.0])"),
     "AllocationMoments, orders": (300, "native.AllocationMoments(1.0, 9).rates([2.0] * k)"),
     "AllocationRemoved": (2**40, "native.AllocationRemoved(1.0, max(k, 2)).rate(3.0)"),
@@ -178,7 +181,6 @@ WITHOUT = {
     "SqliteConnection",
     "SqliteError",
     "SqliteResult",
-    "allocation_counted_lower",
     "allocation_two_bins",
     "available_isas",
     "check_clip_norm",
