@@ -9,7 +9,7 @@ from ferrodp.events import PrivacyEvent
 SOURCE = Path(__file__).parents[2] / "rust/ferrodp-py/src/accounting/spec.rs"
 
 # Pairs of laws that are no event: bounds of others, or parts of them.
-NO_EVENTS = {"randomized_response_or_uniform", "antipodal_gaussian", "masses", "public_coin", "reversed"}
+NO_EVENTS = {"allocated", "randomized_response_or_uniform", "antipodal_gaussian", "masses", "public_coin", "reversed"}
 
 
 def native_tags():

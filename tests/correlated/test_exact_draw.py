@@ -144,13 +144,18 @@ def test_second_moments_of_sixty_four_steps_are_those_of_the_matrix():
     assert np.abs(found.mean(axis=1)).max() < 6 * math.sqrt(expected.max() / draws)
 
 
-@pytest.mark.parametrize("make", forked.MAKERS.values(), ids=forked.MAKERS)
+@pytest.mark.parametrize("make", forked.MAKERS)
 def test_a_stream_is_refused_in_a_child(make):
-    stream = opened("root", totals=False, deviation=1.0, exponent=0, length=3)
+    begin = (
+        "import numpy as np\n"
+        "from ferrodp import _native\n"
+        "given = 'banded', np.array([1.0, 0.5]), np.empty(0), 0, False, 1.0, 0, 3, bytes(32), 0.0\n"
+        "stream = _native.CorrelatedStream(*given)\n"
+        "assert stream.is_own"
+    )
 
-    told = forked.answer(make, lambda: stream.add(np.zeros(3), None))
+    told = forked.answer_alone(make, begin, "stream.add(np.zeros(3), None)")
 
-    assert stream.is_own
     assert told.startswith("FerroError")
     assert "forked child" in told
 

@@ -249,7 +249,7 @@ def test_bins_are_those_of_numpy_and_drop_what_is_outside():
     finite = values[np.isfinite(values)]
     assert counts._binned(edges, [values]).tolist() == np.histogram(finite, edges)[0].tolist()
     codes = rng.integers(0, 9, 500)
-    assert counts._by_category(read(codes), np.array([7, 2, 5])).tolist() == [(codes == c).sum() for c in (7, 2, 5)]
+    assert counts.by_category(read(codes), np.array([7, 2, 5])).tolist() == [(codes == c).sum() for c in (7, 2, 5)]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -7,6 +7,7 @@ import os
 import platform
 import select
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -54,3 +55,18 @@ def answer(make: Callable[[], int], work: Callable[[], object]) -> str:
         os.kill(child, signal.SIGKILL)  # it has answered, or hangs and never will
         os.waitpid(child, 0)
     return told
+
+
+ALONE = """
+import sys
+sys.path[:] = {path!r}
+from support import forked
+exec({begin!r})
+print(forked.answer(forked.MAKERS[{make!r}], lambda: eval({work!r})))
+"""
+
+
+def answer_alone(make: str, begin: str, work: str) -> str:
+    """Return what an expression gives in a child of a new interpreter, which has no other thread and ran some lines."""
+    script = ALONE.format(path=sys.path, begin=begin, make=make, work=work)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout

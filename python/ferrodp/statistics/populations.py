@@ -17,7 +17,7 @@ their variance, and the interval becomes Wilson's [Wil27], widened by the noise.
 d − √((m₁ − l₁)² + (u₂ − m₂)²) and d + √((u₁ − m₁)² + (m₂ − l₂)²) [New98].
 
 All of this is post-processing of what was released. The level holds approximately, as that of every interval for a
-population that is not known: `tests/statistics/test_populations.py` simulates it.
+population that is not known; simulations of both are among the tests of this package.
 """
 
 from __future__ import annotations
