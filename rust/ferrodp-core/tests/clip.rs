@@ -325,8 +325,8 @@ fn hundreds_of_small_leaves_are_certified_like_one() {
     }
 }
 
-/// Every way in which rows are copied into vectors: short and long ones, side by side and one after the other, with gaps and
-/// backwards; on every instruction set.
+/// Every way in which rows are copied into vectors: short and long ones, adjacent and strided, with gaps and backwards;
+/// on every instruction set.
 #[test]
 fn where_elements_lie_changes_no_bit() {
     let mut draw = Draw(11);

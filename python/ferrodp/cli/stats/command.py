@@ -334,7 +334,9 @@ def _by_group(
     ends = asked.numbers[0] if asked.numbers else 0.0, asked.numbers[1] if asked.numbers else 0.0
     if asked.kind in ("median", "quantiles"):
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise InvalidParameter(f"--{asked.kind} by group must be asked for under add_or_remove_one")
+            raise InvalidParameter(
+                f"--{asked.kind} by group needs the relation add_or_remove_one, got {relation.value}"
+            )
         if asked.kind == "median":
             return groups.median(_held(asked), bounds=ends, **more)
         return groups.quantiles(_held(asked), asked.quantiles, bounds=ends, **more)
