@@ -1,6 +1,7 @@
 """Native streams of correlated noise against the definition, bit for bit, and their joint law."""
 
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -142,6 +143,13 @@ def test_second_moments_of_sixty_four_steps_are_those_of_the_matrix():
     error = 6 * math.sqrt(2 * expected.max() ** 2 / draws) + 1e-4
     assert np.abs(found @ found.T / draws - expected).max() < error
     assert np.abs(found.mean(axis=1)).max() < 6 * math.sqrt(expected.max() / draws)
+
+
+def test_a_stream_stays_its_owners_after_a_fork():
+    stream = opened("root", totals=False, deviation=1.0, exponent=0, length=3)
+
+    assert forked.answer(os.fork, lambda: stream.is_own) == "False"
+    assert stream.is_own
 
 
 @pytest.mark.parametrize("make", forked.MAKERS)
