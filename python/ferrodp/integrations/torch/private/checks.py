@@ -1,0 +1,136 @@
+"""What a private loop may do next, and what it may be made of: refused at once, before anything is charged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferrodp.errors import FerroError, InvalidArrayType, InvalidParameter, InvalidType
+from ferrodp.integrations._processes import refuse_sharded
+from ferrodp.integrations._tensors import dtype_of
+from ferrodp.integrations.torch.gradients import Gradients
+
+
+class Parameters(Gradients):
+    """The trained parameters of a module, on any device, and whether they are still the same."""
+
+    def checked_parameters(self) -> dict[str, Any]:
+        """Return the parameters that are trained, by name, or refuse those that cannot be."""
+        found = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
+        if not found:
+            raise InvalidParameter(
+                "model must have a parameter that requires a gradient, got none; write parameter.requires_grad_(True)"
+            )
+        devices = {each.device for each in found.values()}
+        if len(devices) > 1:
+            raise InvalidParameter(f"model must be on one device, got {', '.join(sorted(map(str, devices)))}")
+        if next(iter(devices)).type in ("mps", "meta"):
+            raise InvalidParameter(
+                f"model must be on a device with float64, in which gradients are summed, got {next(iter(devices))}; "
+                'move it with .to("cpu")'
+            )
+        for name, parameter in found.items():
+            refuse_sharded(f"parameter {name!r}", parameter)
+            if str(parameter.layout) != "torch.strided":
+                raise InvalidArrayType(f"parameter {name!r} must be dense, got the layout {parameter.layout}")
+            dtype_of(f"parameter {name!r}", parameter)
+        return found
+
+
+class Part:
+    """Some of the examples of a step: what the loader hands out at once."""
+
+    __slots__ = ("count", "ends_share", "forwards", "is_last", "is_summed", "is_used", "length")
+
+    def __init__(self, length: int, count: int, *, is_last: bool, ends_share: bool) -> None:
+        self.length, self.count, self.is_last, self.ends_share = length, count, is_last, ends_share
+        self.forwards, self.is_summed, self.is_used = 0, False, False
+
+
+def no_loss(*_: Any) -> Any:
+    """Stand for the loss, which is that of the loop."""
+    raise AssertionError("the loss is that of the loop")
+
+
+def check_optimizer(torch: Any, optimizer: Any, parameters: dict[str, Any]) -> None:
+    """Refuse an optimizer that has other parameters, or calls the loss by itself."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidType(
+            f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; for example "
+            "torch.optim.Adam(model.parameters())"
+        )
+    if isinstance(optimizer, (torch.optim.LBFGS, torch.optim.SparseAdam)):
+        raise InvalidParameter(
+            f"optimizer must take dense gradients, once a step, got {type(optimizer).__name__}; for example "
+            "torch.optim.Adam(model.parameters())"
+        )
+    own = {id(each) for each in parameters.values()}
+    given = {id(each) for group in optimizer.param_groups for each in group["params"] if each.requires_grad}
+    if own - given:
+        missing = next(name for name, each in parameters.items() if id(each) not in given)
+        raise InvalidParameter(
+            f"optimizer must have all trained parameters of the model, and {missing!r} is none of its: make it of "
+            "model.parameters(), or freeze the parameter with requires_grad_(False)"
+        )
+    if given - own:
+        raise InvalidParameter(
+            "optimizer must have no parameters besides those of the model: they would get no gradient. Give them an "
+            "optimizer of their own"
+        )
+
+
+def check_used(part: Part | None, step: Any) -> None:
+    """Refuse to go on from a batch that was not used."""
+    if part is None or part.is_used or step is None:
+        return
+    if part.is_summed:
+        raise FerroError(
+            "the batch before was not used: optimizer.step() has to follow loss.backward() for every batch. To "
+            "train on more examples a step, raise the sampling probability and give make_private a part_size: "
+            "optimizer.step() then waits for the last part"
+        )
+    raise FerroError(
+        "the batch before was not used: loss.backward() and optimizer.step() have to be called for every batch, "
+        "whatever is in it, as which batches are left out is private"
+    )
+
+
+def check_call(part: Part | None, *, is_training: bool) -> bool:
+    """Return whether a call of the model with gradients is for a batch; refuse where none or a used one is."""
+    if part is None or part.is_used:
+        if not is_training:
+            return False
+        raise FerroError(
+            "the model was called with gradients, and not for a batch of the private loader: take each batch from "
+            "the loader that make_private returned, and put evaluations into torch.no_grad()"
+        )
+    if part.is_summed:
+        raise FerroError(
+            "the model was called with gradients after loss.backward() and before optimizer.step(): call it for "
+            "all outputs of a batch before, or within torch.no_grad()"
+        )
+    return True
+
+
+def check_step(part: Part | None, step: Any, args: Any, kwargs: Any) -> None:
+    """Refuse ``optimizer.step()`` with a closure, and one that has no gradient to go by."""
+    if args or any(value is not None for value in kwargs.values()):
+        raise InvalidParameter(
+            "optimizer.step() of a private training takes no closure, which would be called several times; use an "
+            "optimizer of first order such as torch.optim.SGD or Adam"
+        )
+    if part is None or step is None or part.is_used:
+        raise FerroError(
+            "optimizer.step() was called without a batch: take one from the loader that make_private returned, "
+            "and call loss.backward() and optimizer.step() once for it"
+        )
+    if not part.is_summed:
+        raise FerroError("optimizer.step() was called before loss.backward(): there is no gradient of this batch")
+
+
+def check_zero_grad(part: Part | None) -> None:
+    """Refuse ``zero_grad()`` that would leave nothing to train with."""
+    if part is not None and part.is_summed and not part.is_used:
+        raise FerroError(
+            "zero_grad() was called between loss.backward() and optimizer.step(), which would train nothing: call "
+            "it before loss.backward() or after optimizer.step()"
+        )

@@ -1,0 +1,490 @@
+"""A training in the loop that is there already: sums, payments, and the state of both."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ferrodp._base._validate import Real
+from ferrodp.errors import FerroError, InvalidParameter
+from ferrodp.events import PrivacyEvent
+from ferrodp.integrations._processes import refuse_world
+from ferrodp.integrations._tensors import GradientMemory, framework
+from ferrodp.integrations.torch import _losses, _several
+from ferrodp.integrations.torch._bound import Bound
+from ferrodp.integrations.torch._ghost import GhostSum
+from ferrodp.integrations.torch._modules import Module
+from ferrodp.integrations.torch.private import checks
+from ferrodp.plan import AutomaticClipping, PerGroupClipping, PlanRun, PlanStep, PrivacyPlan
+from ferrodp.plan.step import release_bounded
+from ferrodp.random import NoiseSource
+from ferrodp.testing import seeded
+
+if TYPE_CHECKING:
+    from torch.nn import Module as TorchModule
+    from torch.optim import Optimizer
+
+    from ferrodp.budget import PrivacyLedger
+
+__all__ = ["PrivateTraining"]
+
+
+class PrivateTraining:
+    """What connects a model, an optimizer and a loader that `make_private` made private.
+
+    Attributes
+    ----------
+    plan : PrivacyPlan
+        What is run.
+    plan_run : PlanRun
+        The run of the plan.
+    step_number : int
+        Number of the next step, from 0.
+    stopped : {None, "finished", "budget"}
+        Why the loader ended; None before.
+    way : {None, "together", "one by one"}
+        How gradients of the last batch were taken: of all examples together, without writing one out, or of one example
+        at a time; None before the first batch.
+    reason : str or None
+        Why the model runs one example at a time.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, InvalidArrayType
+        As for `make_private`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ferrodp.integrations.torch import make_private
+    >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+    >>> data = torch.utils.data.TensorDataset(torch.ones(20, 4))
+    >>> plan = PrivacyPlan(
+    ...     population_size=20,
+    ...     sampling=FullBatch(),
+    ...     num_steps=2,
+    ...     clipping=FlatClipping(1.0),
+    ...     noise=ConstantNoise(4.0),
+    ... )
+    >>> model = torch.nn.Linear(4, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> _, _, loader = make_private(model, optimizer, torch.utils.data.DataLoader(data), plan=plan, part_size=8)
+    >>> for (x,) in loader:
+    ...     model(x).mean().backward()
+    ...     optimizer.step()
+    >>> training = optimizer.private
+    >>> training.step_number, training.way, training.epsilon(1e-5) < plan.epsilon(1e-5)
+    (1, 'together', True)
+    >>> state = training.state()
+    >>> training.close()
+    >>> "forward" in vars(model)
+    False
+    """
+
+    def __init__(
+        self,
+        model: TorchModule,
+        optimizer: Optimizer,
+        plan: PrivacyPlan,
+        *,
+        ledger: PrivacyLedger | None,
+        scope: str | Sequence[str] | None,
+        key: str | None,
+        plan_delta: Real | None,
+        source: NoiseSource | None,
+        shares: int | None = None,
+    ) -> None:
+        self._torch = torch = framework("torch", extra="torch")
+        self._world = world = _several.World.joined(torch)
+        self._ledger, self._scope, self._source = ledger, scope, source
+        self._gradients = checks.Parameters(model, checks.no_loss)
+        self._gradients.check_layers()
+        self._parameters = self._gradients.parameters
+        checks.check_optimizer(torch, optimizer, self._parameters)
+        self._model, self._optimizer = model, optimizer
+        self._clipping = plan.clipping
+        if isinstance(plan.clipping, PerGroupClipping) and set(plan.clipping.clip_norms) != set(self._parameters):
+            raise InvalidParameter(
+                f"the groups of clipping must be the names of the trained parameters, {sorted(self._parameters)}, got "
+                f"{sorted(plan.clipping.clip_norms)}"
+            )
+        stability = plan.clipping.stability if isinstance(plan.clipping, AutomaticClipping) else None
+        self._shapes = {name: each.shape for name, each in self._parameters.items()}
+        assert plan.population_size is not None
+        self._num_shares = shares or (world.size if world else None)
+        size = sum(shape.numel() for shape in self._shapes.values())
+        rounding = 0.0
+        if self._num_shares is not None:
+            # mutant: rounding-of-shares-for-free
+            rounding = _several.rounding_residue(plan.population_size, size)
+        first = next(iter(self._parameters.values()))
+        self._sum = GhostSum(torch, self._shapes, Bound.of(plan.population_size, rounding), first.device, stability)
+        self._integers = None if self._num_shares is None else _several.IntegerSum(torch, size)
+        self._template = {name: tuple(shape) for name, shape in self._shapes.items()}
+        if world is not None:
+            shapes = {name: [list(each.shape), str(each.dtype)] for name, each in self._parameters.items()}
+            world.check_alike({"plan": plan.fingerprint, "parameters": shapes, "shares": self._num_shares})
+        self._plan_run: PlanRun[Any] = self._agreed(
+            lambda: plan.start(
+                self._template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+            )
+        )
+        if world is not None:
+            with torch.no_grad():
+                for each in (*model.parameters(), *model.buffers()):
+                    world.spread_bits(each.data)
+        self._memory = GradientMemory(self._parameters.values())
+        self._module = Module(model, self._parameters)
+        self._step: PlanStep[Any] | None = None
+        self._waiting: list[list[int]] = []
+        self._share_ends: list[bool] = []
+        self._part: checks.Part | None = None
+        self._has_warned = False
+        self._undo: list[Any] = []
+        self._kind = _losses.kind_for(self)
+
+    def _agreed(self, start: Any) -> PlanRun[Any]:
+        """Return the run that rank 0 starts, and for other ranks one that stands where it does and draws nothing."""
+        if self._world is None:
+            run: PlanRun[Any] = start()
+            return run
+        started = []
+
+        def do() -> dict[str, Any]:
+            started.append(start())
+            self._is_seeded = self._source is not None and not self._source.is_private
+            return {"state": started[0].state().decode(), "seeded": self._is_seeded}
+
+        message = self._world.lead(do)
+        # mutant: seeded-training-states-a-cost-on-other-ranks
+        self._is_seeded = message["seeded"]
+        return started[0] if started else self._following(message["state"].encode())
+
+    def _following(self, state: bytes) -> PlanRun[Any]:
+        """Return a run that stands where that of rank 0 does; it draws nothing."""
+        self._state, self._stopped = state, None
+        # Of a seeded source, whose releases have no finite cost, where that of rank 0 is seeded.
+        return PlanRun.from_state(state, self._template, source=seeded(bytes(32)) if self._is_seeded else None)
+
+    @property
+    def _follows(self) -> bool:
+        return self._world is not None and self._world.rank > 0
+
+    # what is seen from outside
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """What is run."""
+        return self._plan_run.plan
+
+    @property
+    def plan_run(self) -> PlanRun[Any]:
+        """The run of the plan; in several processes that of rank 0, and in others a copy that draws nothing."""
+        return self._plan_run
+
+    @property
+    def step_number(self) -> int:
+        """Number of the next step, from 0."""
+        return self._plan_run.step_number
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the loader ended; None before."""
+        return self._stopped if self._follows else self._plan_run.stopped
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What was released so far; see `PlanRun`."""
+        return self._plan_run.event
+
+    @property
+    def way(self) -> str | None:
+        """How gradients of the last batch were taken."""
+        return self._module.way
+
+    @property
+    def reason(self) -> str | None:
+        """Why the model runs one example at a time."""
+        return self._module.reason
+
+    def epsilon(self, delta: Real) -> float:
+        """Return an upper bound on the ε of the steps so far, as if their number had been fixed in advance.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). Rounded down if not exactly representable.
+
+        Returns
+        -------
+        float
+            Infinite if the source was seeded.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `delta` is out of its domain.
+        """
+        return self._plan_run.epsilon(delta)
+
+    def state(self) -> bytes:
+        """Return where the training stands; the optimizer's ``state_dict`` has it.
+
+        Returns
+        -------
+        bytes
+            As `PlanRun.state`; nothing private.
+        """
+        return self._state if self._follows else self._plan_run.state()
+
+    def close(self) -> None:
+        """End the training: model and optimizer are again what they were, and a step that is reserved is given back."""
+        for undo in reversed(self._undo):
+            undo()
+        self._undo = []
+        self._plan_run.close()
+
+    # the loader
+
+    def _begin(self, most: int | None) -> bool:
+        """Begin the next step if there is one, and cut its examples into parts; refuse if the last was not used."""
+        checks.check_used(self._part, self._step)
+        if self._waiting:
+            return True
+        if self._world is None:
+            refuse_world()  # processes may have been joined since the training began
+        self._check_model()
+        step = self._next_step()
+        if step is None:
+            self._part = None
+            return False
+        self._step = step
+        drawn = [int(index) for index in step.indices]
+        self._sum.restart()
+        if self._integers is not None:
+            assert self._num_shares is not None
+            assert self.plan.population_size is not None
+            rank, number = (self._world.rank, self._world.size) if self._world else (0, 1)
+            self._integers.restart(step.clip_norm)
+            self._waiting, self._share_ends = _several.cut(
+                drawn, self.plan.population_size, self._num_shares, most, rank, number
+            )
+            return True
+        size = most or max(1, len(drawn))
+        # An empty step has one part, with an example that counts as none.
+        self._waiting = [drawn[start : start + size] for start in range(0, len(drawn), size)] or [[]]
+        self._share_ends = [False] * len(self._waiting)
+        return True
+
+    def _next_step(self) -> Any:
+        """Return the next step, or None after the last; rank 0 draws for all."""
+        if self._world is None:
+            return next(self._plan_run, None)
+        begun: list[PlanStep[Any]] = []
+
+        def do() -> dict[str, Any]:
+            found = next(self._plan_run, None)
+            if found is None:
+                return {"stopped": self._plan_run.stopped, "state": self._plan_run.state().decode()}
+            begun.append(found)
+            assert found.indices is not None
+            return {"indices": found.indices.tolist(), "clip_norm": found.clip_norm.hex()}
+
+        message = self._world.lead(do)
+        if begun:
+            return begun[0]
+        if "stopped" in message:
+            if self._follows:
+                self._plan_run = self._following(message["state"].encode())
+                self._stopped = message["stopped"]
+            return None
+        return types.SimpleNamespace(indices=message["indices"], clip_norm=float.fromhex(message["clip_norm"]))
+
+    def _hand_out(self, batch: Any) -> None:
+        """Take the next part as the one that the model is to see."""
+        examples = self._waiting.pop(0)
+        self._part = checks.Part(
+            max(1, len(examples)),
+            len(examples),
+            is_last=not self._waiting,
+            ends_share=self._share_ends[-len(self._waiting) - 1],
+        )
+        self._module.forget()
+
+    # the model
+
+    def _forward(self, plain: Any, args: Any, kwargs: Any) -> Any:
+        torch, part = self._torch, self._part
+        if self._module.is_inside or not torch.is_grad_enabled():
+            return plain(*args, **kwargs)
+        if not checks.check_call(part, is_training=self._model.training):
+            return plain(*args, **kwargs)
+        assert part is not None
+        self._check_model()
+        self._gradients.check_layers()
+        out = self._module.run(plain, args, kwargs, part.length)
+        part.forwards += 1
+        return _losses.wrapped(self._gradients._tree, out, self._kind)
+
+    @property
+    def _awaits_backward(self) -> bool:
+        part = self._part
+        return part is not None and bool(part.forwards) and not part.is_summed
+
+    def _backward(self, loss: Any) -> None:
+        part = self._part
+        assert part is not None
+        seed, scale = _losses.seed_of(loss, part.length)
+        before = {
+            name: (each.grad, each.grad._version if each.grad is not None else 0)
+            for name, each in self._parameters.items()
+        }
+        part.forwards = 0  # also where the pass fails: nothing is left of it
+        uses = self._module.backward(loss, seed)
+        for name, parameter in self._parameters.items():
+            gradient, version = before[name]
+            if parameter.grad is not gradient or (gradient is not None and gradient._version != version):
+                parameter.grad = None
+                raise FerroError(
+                    f"the loss depends on parameter {name!r} besides outputs of the model, which gives no gradients of "
+                    "single examples: leave penalties on parameters to the optimizer, as in weight_decay=0.01, and "
+                    "write checkpoint(..., use_reentrant=False)"
+                )
+        # mutant: example-that-stands-for-none-added
+        real = self._torch.arange(part.length, device=self._sum.total.device) < part.count
+        self._warn_of_unused(uses)
+        if uses:
+            self._sum.add(uses, self._groups(), scale, real, part.count)
+        else:
+            raise InvalidParameter(
+                "the loss must depend on a trained parameter of the model, got one that depends on none: every release "
+                "would be noise alone"
+            )
+        part.is_summed = True
+        if part.ends_share and self._integers is not None:
+            self._integers.add(self._sum.finish(), self._sum.count, int(self._sum.within))
+            self._sum.restart()
+
+    def _groups(self) -> list[tuple[list[str], float]]:
+        if isinstance(self._clipping, PerGroupClipping):
+            return [([name], norm) for name, norm in self._clipping.clip_norms.items()]
+        assert self._step is not None
+        return [(list(self._parameters), self._step.clip_norm)]
+
+    # the optimizer
+
+    def _optimize(self, plain: Any, args: Any, kwargs: Any) -> Any:
+        part, step = self._part, self._step
+        checks.check_step(part, step, args, kwargs)
+        assert part is not None
+        if not part.is_last:
+            part.is_used = True
+            return None
+        self._check_model()
+        self._release(step)
+        part.is_used = True
+        return plain()
+
+    def _release(self, step: Any) -> None:
+        total = self._sum.finish() if self._integers is None else self._sum.total
+        kind = np.float64 if any(each.dtype.itemsize == 8 for each in self._parameters.values()) else np.float32
+        flat = self._memory.array()
+        if flat is None or flat.dtype != kind:
+            flat = np.empty(total.numel(), kind)
+        try:
+            if self._integers is None:
+                self._noise(step, total.cpu().numpy(), self._sum.count, int(self._sum.within), flat)
+            elif self._world is None:
+                self._noise_integers(step, flat)
+            else:
+                self._release_to_all(self._world, step, flat)
+        finally:
+            if self._follows or self._plan_run.current is None:
+                self._step = None
+        device = total.device
+        if device.type == "cpu":
+            self._memory.write(flat)
+            return
+        whole = self._torch.from_numpy(flat).to(device)
+        sizes = [each.numel() for each in self._parameters.values()]
+        for parameter, piece in zip(self._parameters.values(), whole.split_with_sizes(sizes), strict=True):
+            parameter.grad = piece.view_as(parameter).to(parameter.dtype)
+
+    def _release_to_all(self, world: _several.World, step: Any, flat: Any) -> None:
+        """Add the shares of all ranks up, let rank 0 release them, and give all ranks the result."""
+        assert self._integers is not None
+        world.add_up(self._integers)
+
+        def do() -> dict[str, Any]:
+            self._noise_integers(step, flat)
+            return {"state": self._plan_run.state().decode()}
+
+        message = world.lead(do)
+        # mutant: ranks-go-on-without-the-release
+        world.spread(self._torch.from_numpy(flat))
+        if world.rank:
+            self._plan_run = self._following(message["state"].encode())
+
+    def _noise_integers(self, step: PlanStep[Any], flat: Any) -> None:
+        assert self._integers is not None
+        count, within = self._integers.counts.tolist()
+        self._noise(step, self._integers.values().numpy(), count, within, flat)
+
+    @staticmethod
+    def _noise(step: PlanStep[Any], values: Any, count: int, within: int, flat: Any) -> None:
+        """Pay for a step, add its noise to a sum, and write what is left after the division."""
+        divisor = release_bounded(step, values, count=count, within=within)
+        if flat.dtype == np.float64:
+            np.divide(values, divisor, out=flat)
+            return
+        most = float(np.finfo(np.float32).max)
+        with np.errstate(over="ignore", under="ignore"):
+            np.divide(values, divisor, out=flat, casting="same_kind")
+        if step.clip_norm * max(1.0, step.noise_multiplier) / divisor > 2.0**40:
+            np.clip(flat, -most, most, out=flat)
+
+    def _resume(self, state: bytes) -> None:
+        if self._step is not None:
+            raise FerroError("a state must be loaded before the first batch is taken from the loader, or after a step")
+
+        def start() -> PlanRun[Any]:
+            run = PlanRun.from_state(state, self._template, ledger=self._ledger, scope=self._scope, source=self._source)
+            if run.plan != self.plan:
+                raise InvalidParameter("the state must be of a training by this plan")
+            return run
+
+        run = self._agreed(start)
+        self._plan_run.close()
+        self._plan_run, self._part, self._waiting = run, None, []
+
+    def _check_model(self) -> None:
+        if self._gradients.is_unchanged():
+            return
+        now = self._gradients.checked_parameters()
+        for name, parameter in self._parameters.items():
+            if now.get(name) is not parameter:
+                raise InvalidParameter(f"parameter {name!r} is not the one that make_private got, or was frozen since")
+        if now.keys() != self._parameters.keys():
+            raise InvalidParameter("the trained parameters must be those that make_private got")
+        self._gradients._remember()
+
+    def _warn_of_unused(self, uses: dict[str, Any]) -> None:
+        unused = [name for name in self._parameters if name not in uses and self._parameters[name].numel()]
+        if unused and not self._has_warned and uses:
+            self._has_warned = True
+            listed = ", ".join(map(repr, unused[:3])) + (f" and {len(unused) - 3} more" if len(unused) > 3 else "")
+            warnings.warn(
+                f"the loss does not depend on {listed}, which will be moved by noise alone: write "
+                "parameter.requires_grad_(False) before make_private where that is not meant",
+                stacklevel=5,
+            )
+
+    def __repr__(self) -> str:
+        return f"<PrivateTraining at step {self.step_number} of {self.plan.num_steps}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a training cannot be copied or pickled: save the optimizer's state_dict()")
