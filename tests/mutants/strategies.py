@@ -33,4 +33,11 @@ MUTANTS = [
         "width",
         "strategies",
     ),
+    (
+        "many participations are added up without those of the block before",
+        "rows-of-the-block-before-left-out",
+        "found[1:, :-1] += ends[:-1, 1:]",
+        "found[1:, :-1] += 0.0",
+        "strategies",
+    ),
 ]

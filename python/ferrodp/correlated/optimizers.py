@@ -25,6 +25,10 @@ _GRID = 2.0**24
 """Coefficients of bands are multiples of its inverse."""
 _BITS = 12
 """Significant bits of weights, and of one minus decays."""
+_FEW_PARTICIPATIONS = 128
+"""Up to which the sensitivity is the sum over all."""
+_DIFFERENCE = 1e-4
+"""Of logits, for derivatives: their square, and rounding errors divided by them, are below 10⁻⁶."""
 
 
 def _step_weights(num_steps: int, objective: Objective) -> Doubles:
@@ -105,15 +109,12 @@ def buffered_toeplitz(
             slow = np.geomspace(0.3, 1.0 / max(num_steps, 4), buffers)
         share = np.sqrt(slow) * 0.4 / np.sum(np.sqrt(slow))
         free = np.concatenate([np.log((1.0 - slow) / slow), np.log(share / (1.0 - share.sum()))])
-        found = optimize.minimize(loss, free, method="BFGS", options={"gtol": 1e-7, "maxiter": 400})
+        found = optimize.minimize(loss, free, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 400})
         if best is None or found.fun < best.fun:
             best = found
     assert best is not None
-    decays, weights = _buffers_of(best.x)
-    kept = [
-        (max(1.0 - _short(1.0 - decay), 2.0**-_BITS), _short(weight))
-        for decay, weight in zip(decays, weights, strict=True)
-    ]
+    slow, weights = (each[0].tolist() for each in _buffers_of(best.x[np.newaxis]))
+    kept = [(max(1.0 - _short(rest), 2.0**-_BITS), _short(weight)) for rest, weight in zip(slow, weights, strict=True)]
     kept.sort(reverse=True)
     for place in range(1, len(kept)):  # few steps need few buffers: the others may have come to the same decay
         if kept[place][0] >= kept[place - 1][0]:
@@ -130,60 +131,112 @@ def _short(value: float) -> float:
 
 
 def _buffers_of(free: Doubles) -> tuple[Doubles, Doubles]:
-    half = free.size // 2
-    logits = np.clip(free[:half], -30.0, 30.0)
-    grown = np.exp(np.clip(free[half:], -40.0, 40.0))
-    return 1.0 / (1.0 + np.exp(-logits)), grown / (1.0 + grown.sum())
+    """Return one minus the decays, and the weights, for each row."""
+    half = free.shape[1] // 2
+    logits = np.clip(free[:, :half], -30.0, 30.0)
+    grown = np.exp(np.clip(free[:, half:], -40.0, 40.0))
+    return 1.0 / (1.0 + np.exp(logits)), grown / (1.0 + grown.sum(axis=1, keepdims=True))
 
 
 class _buffer_loss:  # noqa: N801  # a function with what it keeps
-    """ln of the squared error times the squared sensitivity of buffers.
+    r"""ln of the squared error times the squared sensitivity of buffers, and its derivatives by differences.
 
-    With one participation both are sums of geometric series: B's first column is α + Σ βⱼ·λⱼᵗ, with α, βⱼ > 0.
+    Both are sums of geometric series, so that their cost does not grow with the number of steps.
+
+    *Error.* B's first column is α + Σ βⱼ·λⱼᵗ, with α, βⱼ > 0.
+
+    *Sensitivity* ([KL24] Theorem 2). The sum of the columns 0, b, 2b, … is, r steps after the m-th participation,
+    Σᵢ ωᵢ·aₘᵢ·θᵢʳ⁻¹ for 1 ≤ r < b, with aₘᵢ = 1 + θᵢᵇ + … + θᵢᵐᵇ, and 1 + Σᵢ ωᵢ·θᵢᵇ⁻¹·aₘ₋₁,ᵢ for r = 0. After the last
+    one r goes on to the end. Of many participations some stand for those around them: the terms change slowly with m.
+
+    What is near 1 is kept as its distance from 1: differences of the loss would be lost in rounding otherwise.
     """
 
     def __init__(self, num_steps: int, participations: int, separation: int, objective: Objective) -> None:
         self.num_steps = num_steps
-        count = most_participations(num_steps, participations, separation)
-        self.starts = range(0, count * separation, separation)
+        self.count = most_participations(num_steps, participations, separation)
+        self.separation = separation
         self.objective = objective
-        self.weights = _step_weights(num_steps, objective) if count > 1 else np.ones(0)
+        self.nodes, self.shares = _nodes(self.count - 1)
 
-    def _of_one(self, decays: Doubles, weights: Doubles) -> float:
-        rates, parts = prefix_errors.inverse_buffers(decays.tolist(), weights.tolist())
-        factors = parts / (1.0 - rates)
-        rates = np.append(rates, 1.0)
-        factors = np.append(factors, max(1.0 - factors.sum(), 0.0))
+    def __call__(self, free: Doubles) -> tuple[float, Doubles]:
+        moved = _DIFFERENCE * np.identity(free.size)
+        found = self.of_many(np.concatenate([free[np.newaxis], free + moved, free - moved]))
+        return float(found[0]), (found[1 : free.size + 1] - found[free.size + 1 :]) / (2.0 * _DIFFERENCE)
+
+    def of_many(self, free: Doubles) -> Doubles:
+        """Return the losses of the rows of `free`."""
+        slow, weights = _buffers_of(free)
+        found: Doubles = np.log(self._squared_error(slow, weights)) + np.log(self._squared_sensitivity(slow, weights))
+        return found
+
+    def _squared_error(self, slow: Doubles, weights: Doubles) -> Doubles:
+        # As in `prefix_errors.inverse_buffers`, of one minus the matrix there.
+        root = np.sqrt(weights)
+        matrix = root[:, :, np.newaxis] * root[:, np.newaxis, :]
+        matrix += slow[:, :, np.newaxis] * np.identity(slow.shape[1])
+        rests, vectors = np.linalg.eigh(matrix)
+        rests = np.maximum(rests, 1e-300)
+        factors = np.einsum("mij,mi->mj", vectors, root) ** 2 / rests
+        constant = np.maximum(1.0 - factors.sum(axis=1, keepdims=True), 0.0)
+        factors = np.concatenate([factors, constant], axis=1)
+        rests = np.concatenate([rests, np.zeros_like(constant)], axis=1)
         series = _ramp if self.objective == "rms" else _geometric
-        error = np.outer(factors, factors) * series(np.outer(rates, rates), self.num_steps)
-        sensitivity = np.outer(weights, weights) * _geometric(np.outer(decays, decays), self.num_steps - 1)
-        return math.log(error.sum()) + math.log(1.0 + sensitivity.sum())
+        found: Doubles = np.einsum("mi,mj,mij->m", factors, factors, series(_both(rests), self.num_steps))
+        return found
 
-    def __call__(self, free: Doubles) -> float:
-        decays, weights = _buffers_of(free)
-        if len(self.starts) == 1:
-            return self._of_one(decays, weights)
-        column = buffered_column(decays, weights, self.num_steps)
-        response = prefix_errors.of_buffers(decays.tolist(), weights.tolist(), self.num_steps)
-        total = np.zeros(self.num_steps)
-        for start in self.starts:
-            total[start:] += column[: self.num_steps - start]
-        error, sensitivity = float(self.weights @ (response * response)), float(total @ total)
-        return math.log(error) + math.log(sensitivity)
+    def _squared_sensitivity(self, slow: Doubles, weights: Doubles) -> Doubles:
+        within, apart = _both(slow), self.separation
+        last = self.num_steps - (self.count - 1) * apart
+        logs = np.log1p(-slow)
+        nodes = np.append(self.nodes, self.count)[np.newaxis, :, np.newaxis]
+        grown = np.expm1(nodes * (apart * logs)[:, np.newaxis]) / np.expm1(apart * logs)[:, np.newaxis]
+        grown *= weights[:, np.newaxis]
+        ends, before = grown[:, -1], grown[:, :-1]
+        found: Doubles = np.einsum("mi,mj,mij->m", ends, ends, _geometric(within, last - 1)) + 1.0
+        pairs = (before * self.shares[:, np.newaxis]).transpose(0, 2, 1) @ before
+        found += np.einsum("mij,mij->m", pairs, _geometric(within, apart - 1))
+        found += (1.0 + np.einsum("mki,mi->mk", before, np.exp((apart - 1) * logs))) ** 2 @ self.shares
+        return found
 
 
-def _geometric(ratios: Doubles, count: int) -> Doubles:
-    """Return Σ xᵗ over t < count, for |x| ≤ 1."""
-    rest = np.maximum(1.0 - ratios, 1e-300)
-    found: Doubles = np.where(rest < 1e-14, float(count), (1.0 - ratios**count) / rest)
+def _nodes(count: int) -> tuple[Doubles, Doubles]:
+    """Return numbers out of 1 … `count`, and weights with which a smooth function's sum over them is that over all."""
+    if count <= _FEW_PARTICIPATIONS:
+        return np.arange(1.0, count + 1.0), np.ones(count)
+    first = np.arange(1.0, _FEW_PARTICIPATIONS + 1.0)
+    far = np.arange(math.log(_FEW_PARTICIPATIONS), math.log(count), 1.0 / _FEW_PARTICIPATIONS)[1:]
+    nodes = np.concatenate([first, np.unique(np.round(np.exp(far)))])
+    nodes = np.append(nodes[nodes < count], float(count))
+    gaps = np.diff(nodes)
+    # A sum over the numbers from one node to the next is the mean of both ends times the gap, and half of the ends.
+    shares = np.ones(nodes.size)
+    shares[:-1] += 0.5 * (gaps - 1.0)
+    shares[1:] += 0.5 * (gaps - 1.0)
+    return nodes, shares
+
+
+def _both(rests: Doubles) -> Doubles:
+    """Return 1 − (1 − rᵢ)·(1 − rⱼ) for each row of `rests`."""
+    first, second = rests[:, :, np.newaxis], rests[:, np.newaxis, :]
+    found: Doubles = first + second - first * second
     return found
 
 
-def _ramp(ratios: Doubles, count: int) -> Doubles:
-    """Return Σ (1 − t/count)·xᵗ over t < count, for |x| ≤ 1."""
-    rest = np.maximum(1.0 - ratios, 1e-300)
-    whole = (1.0 - ratios * _geometric(ratios, count) / count) / rest
-    found: Doubles = np.where(rest < 1e-14, 0.5 * (count + 1), whole)
+def _geometric(rests: Doubles, count: int) -> Doubles:
+    """Return Σ (1 − r)ᵗ over t < count, for 0 ≤ r ≤ 2."""
+    kept = np.maximum(rests, 1e-300)
+    ratios = 1.0 - rests
+    shrunk = np.where(ratios > 0.5, -np.expm1(count * np.log1p(-np.minimum(rests, 0.5))), 1.0 - ratios**count)
+    found: Doubles = np.where(rests < 1e-14, float(count), shrunk / kept)
+    return found
+
+
+def _ramp(rests: Doubles, count: int) -> Doubles:
+    """Return Σ (1 − t/count)·(1 − r)ᵗ over t < count, for 0 ≤ r ≤ 2."""
+    kept = np.maximum(rests, 1e-300)
+    whole = (1.0 - (1.0 - rests) * _geometric(rests, count) / count) / kept
+    found: Doubles = np.where(rests < 1e-14, 0.5 * (count + 1), whole)
     return found
 
 

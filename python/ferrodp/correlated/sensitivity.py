@@ -33,6 +33,8 @@ _TINY = Fraction(1, 2**1000)
 """More than any product that underflows."""
 _FEW_TERMS = 4096
 """Coefficients, over all participations, up to which sums are exact."""
+_FEW_PARTICIPATIONS = 64
+"""Columns up to which they are added one by one."""
 _MOST_PATTERNS, _FEW_STEPS = 20_000, 1000
 """Patterns of participation, and steps, up to which all patterns are looked at."""
 
@@ -66,11 +68,32 @@ def toeplitz(column: Doubles, num_steps: int, participations: int, separation: i
             for step, term in zip(range(start, num_steps), terms, strict=False):
                 exact[step] += term
         return sqrt_up(sum((each * each for each in exact), Fraction(0)))
+    if count > _FEW_PARTICIPATIONS:
+        return root_of_squares(_sums_apart(bound, num_steps, count, separation), roundings + count)
     total = np.zeros(num_steps)
     for start in starts:
         length = min(bound.size, num_steps - start)
         total[start : start + length] += bound[:length]
     return root_of_squares(total, roundings + count)
+
+
+def _sums_apart(bound: Doubles, num_steps: int, count: int, separation: int) -> Doubles:
+    """Return Σ c[t − m·separation] over m < count for each t < num_steps, each after less than `count` additions.
+
+    In rows of `separation` terms these are sums of `count` rows, one below the other. Cut into blocks of `count` rows,
+    any such rows are the end of one block and the beginning of the next one: two running sums, and no subtraction.
+    """
+    rows = -(-num_steps // separation)
+    blocks = -(-rows // count)
+    padded = np.zeros((blocks * count, separation))
+    padded.reshape(-1)[: bound.size] = bound[:num_steps]
+    inside = padded.reshape(blocks, count, separation)
+    found = np.cumsum(inside, axis=1)
+    ends = np.cumsum(inside[:, ::-1], axis=1)[:, ::-1]
+    # mutant: rows-of-the-block-before-left-out
+    found[1:, :-1] += ends[:-1, 1:]
+    whole: Doubles = found.reshape(-1)[:num_steps]
+    return whole
 
 
 def root_of_squares(values: Doubles, roundings: int) -> float:
