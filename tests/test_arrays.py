@@ -213,7 +213,7 @@ def test_other_dtypes_are_refused_with_those_accepted(value):
 
 
 def test_numeric_dtypes_are_told_how_to_convert():
-    with pytest.raises(InvalidArrayType, match=r"got int64; convert explicitly, for instance with \.astype\(float64\)"):
+    with pytest.raises(InvalidArrayType, match=r"got int64; convert it with value\.astype\(.float64.\)"):
         as_float_array(np.zeros(2, np.int64), "value")
 
 
@@ -350,7 +350,7 @@ def test_arrays_with_nulls_or_labels_are_refused_by_type(module, name):
 def test_real_sparse_matrices_are_refused():
     sparse = pytest.importorskip("scipy.sparse")
 
-    with pytest.raises(InvalidArrayType, match="convert explicitly"):
+    with pytest.raises(InvalidArrayType, match=r"convert it with value\.toarray\(\)"):
         as_float_array(sparse.csr_matrix(np.eye(2)), "value")
 
 

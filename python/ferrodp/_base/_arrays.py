@@ -9,10 +9,13 @@ and nulls would be dropped.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import math
 import sys
 from collections.abc import Callable, Mapping, Set
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -266,8 +269,31 @@ def out_target(
 def wrong_dtype(name: str, dtype: np.dtype[Any], dtypes: tuple[np.dtype[Any], ...]) -> InvalidArrayType:
     """Return the exception for a dtype that is not accepted."""
     accepted = " or ".join(str(each) for each in dtypes)
-    hint = f"; convert explicitly, for instance with .astype({dtypes[-1]!s})" if dtype.kind in "iuf" else ""
-    return InvalidArrayType(f"{name} must have dtype {accepted}, got {dtype}{hint}")
+    wanted = dtypes[-1]
+    if dtype.names is not None:
+        way_out = f"one of its fields is {name}[{dtype.names[0]!r}]"
+    elif wanted.kind in "iu":
+        way_out = f"convert it with {_whole(name, dtype, wanted)}"
+    elif dtype.kind == "c":
+        way_out = f"convert it with {name}.real"
+    elif dtype.kind in "mM":
+        since = f'{name} - numpy.datetime64(0, "D")' if dtype.kind == "M" else name
+        way_out = f'convert it to days with ({since}) / numpy.timedelta64(1, "D")'
+    elif dtype.kind in "SUT":
+        way_out = f'convert it with pandas.to_numeric({name}, errors="coerce"): what is no number becomes NaN'
+    else:
+        way_out = f'convert it with {name}.astype("{wanted}")'
+    return InvalidArrayType(f"{name} must have dtype {accepted}, got {dtype}; {way_out}")
+
+
+def _whole(name: str, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> str:
+    """Return how an array becomes one of integers: NaN becomes 0, and what is out of range the nearest in range."""
+    if dtype.kind in "bi":
+        return f'{name}.astype("{wanted}")'
+    if dtype.kind == "u":
+        return f'{name}.clip(max=2**63 - 1).astype("{wanted}")'
+    floats = name if dtype.kind == "f" else f"numpy.asarray({name}, float)"
+    return f'numpy.nan_to_num({floats}).clip(-2**53, 2**53).round().astype("{wanted}")'
 
 
 def _plain(array: npt.NDArray[Any], name: str, dtypes: tuple[np.dtype[Any], ...]) -> npt.NDArray[Any]:
@@ -294,12 +320,19 @@ def _same_memory(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> bool:
 
 
 def _not_an_array(name: str, value: object) -> InvalidArrayType:
-    way_out = {
-        set: "list its elements in an order: sorted(...)",
-        frozenset: "list its elements in an order: sorted(...)",
-        dict: "pass one of its values, or a list of them: list(....values())",
-        complex: "pass its real and imaginary part as two numbers",
-    }.get(type(value), "convert it with numpy.asarray(..., float)")
+    kind = type(value)
+    if issubclass(kind, Set):
+        way_out = f"list its elements in an order: sorted({name})"
+    elif issubclass(kind, Mapping):
+        way_out = f"pass list({name}.values()), or one of its values"
+    elif issubclass(kind, complex):
+        way_out = f"pass [{name}.real, {name}.imag]: two numbers"
+    elif issubclass(kind, (str, bytes, bytearray, bool, np.bool_)):
+        way_out = f"convert it with float({name})"
+    elif any("__iter__" in vars(base) for base in kind.__mro__):
+        way_out = f"convert it with list({name})"
+    else:
+        way_out = "for example [1.0, 2.0]"
     return _refused(name, "be a number or an array of numbers", f"got {type(value).__name__}; {way_out}")
 
 
@@ -316,16 +349,47 @@ def _comes_from(value: object, packages: tuple[str, ...]) -> bool:
 def _refuse_what_would_lose_information(value: object, name: str) -> None:
     kind = type(value)
     if issubclass(kind, np.ma.MaskedArray):
-        raise _refused(name, "not be a masked array", "its mask would be dropped; convert explicitly")
+        raise _refused(name, "not be a masked array", f"its mask would be dropped; {_filled(value, name)}")
     if issubclass(kind, np.matrix):
-        raise _refused(name, "not be a numpy.matrix", "it is always two-dimensional; convert explicitly")
+        raise _refused(
+            name, "not be a numpy.matrix", f"it is always two-dimensional; convert it with numpy.asarray({name})"
+        )
     if issubclass(kind, (str, bytes, bytearray, complex, Mapping, Set)):
         raise _not_an_array(name, value)
     if _comes_from(value, _FOREIGN):
         found = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
-        raise _refused(name, "be a numpy array", f"got {found}: nulls or labels would be dropped; convert explicitly")
+        way_out = f"convert it with {name}{_plain_form(kind)}"
+        raise _refused(name, "be a numpy array", f"got {found}: nulls or labels would be dropped; {way_out}")
     if _comes_from(value, ("jax",)) and any(base.__name__ == "Tracer" for base in kind.__mro__):
         raise _refused(name, "be a concrete array", "got a jax tracer; call this outside of jit, grad and vmap")
+
+
+def _filled(value: Any, name: str) -> str:
+    """Return how a masked array becomes one in which masked elements count as 0: those of floats as NaN, if kept."""
+    if value.dtype.kind in "biuf":
+        return f"convert it with {name}.filled(0): what is masked counts as 0"
+    return f"convert it with {name}.data if nothing is masked"
+
+
+_PLAIN_FORMS = {
+    "pandas": ".to_numpy(float, na_value=numpy.nan)",
+    "polars": ".to_numpy()",
+    "pyarrow": ".to_numpy(zero_copy_only=False)",
+    "scipy": ".toarray()",
+    "sparse": ".todense()",
+    "xarray": ".to_numpy()",
+    "dask": ".compute()",
+}
+
+
+def _plain_form(kind: type) -> str:
+    """Return the method of an object of another package that gives its elements as an array."""
+    if kind.__name__ in ("Table", "RecordBatch"):
+        return ".to_pandas().to_numpy(float, na_value=numpy.nan)"
+    if kind.__name__ == "LazyFrame":
+        return ".collect().to_numpy()"
+    package = kind.__module__.partition(".")[0]
+    return _PLAIN_FORMS.get(package, ".to_numpy()")
 
 
 def _from_torch(value: Any, name: str) -> npt.NDArray[Any]:
@@ -336,7 +400,9 @@ def _from_torch(value: Any, name: str) -> npt.NDArray[Any]:
     except Exception:
         array = None
     if not isinstance(array, np.ndarray):
-        raise _refused(name, "be a float32 or float64 tensor on the CPU without gradient", "pass tensor.detach().cpu()")
+        double = "" if str(getattr(value, "dtype", "")) in ("torch.float32", "torch.float64") else ".double()"
+        way_out = f"pass {name}.detach().cpu(){double}"
+        raise _refused(name, "be a float32 or float64 tensor on the CPU without gradient", way_out)
     return array
 
 
@@ -373,7 +439,8 @@ def _from_numbers(
     level: list[Any] = [value]
     for length in shape:
         if any(not isinstance(part, (list, tuple)) or len(part) != length for part in level):
-            raise _refused(name, "not be ragged", "lists of one level must have one length; convert explicitly")
+            filled = f"convert it with [(row + n * [0.0])[:n] for row in {name}]: rows of n numbers"
+            raise _refused(name, "not be ragged", f"lists of one level must have one length; {filled}")
         level = [item for part in level for item in part]
     return np.array([leaf(item, name) for item in level], dtype=dtype).reshape(shape)
 
@@ -386,11 +453,35 @@ def _leaf(value: Any, name: str) -> float:
         return float(value)
     if issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64)):
         return float(clamped(int(value)))
-    raise _refused(name, "hold numbers, in lists of one depth", f"got {kind.__name__} in it; convert explicitly")
+    raise _refused(name, "hold numbers, in lists of one depth", f"got {kind.__name__} in it{_of_elements(name, kind)}")
 
 
 def _integer_leaf(value: Any, name: str) -> int:
     kind = type(value)
     if issubclass(kind, (int, np.integer)) and not issubclass(kind, (bool, np.timedelta64)):
         return max(-(2**63), min(2**63 - 1, int(value)))
-    raise _refused(name, "hold integers, in lists of one depth", f"got {kind.__name__} in it; convert explicitly")
+    way_out = ""
+    if _is_real(kind):
+        way_out = f"; convert it with {_whole(name, np.dtype(object), np.dtype(np.int64))}"
+    raise _refused(name, "hold integers, in lists of one depth", f"got {kind.__name__} in it{way_out}")
+
+
+def _is_real(kind: type) -> bool:
+    """Whether numpy makes floats of objects of a type, NaN of None."""
+    return issubclass(kind, (float, int, type(None), Decimal, Fraction, np.floating, np.bool_))
+
+
+def _of_elements(name: str, kind: type) -> str:
+    """Return how a list with elements of another type is converted."""
+    if _is_real(kind):
+        return f"; convert it with numpy.array({name}, float): None becomes NaN"
+    if issubclass(kind, (str, bytes)):
+        return f'; convert it with pandas.to_numeric({name}, errors="coerce"): what is no number becomes NaN'
+    if issubclass(kind, (complex, np.complexfloating)):
+        return f"; convert it with numpy.real({name})"
+    if issubclass(kind, (datetime.timedelta, np.timedelta64)):
+        return f'; convert it to days with numpy.array({name}, "timedelta64[us]") / numpy.timedelta64(1, "D")'
+    if issubclass(kind, (datetime.date, np.datetime64)):
+        days = f'numpy.array({name}, "datetime64[us]") - numpy.datetime64(0, "D")'
+        return f'; convert it to days with ({days}) / numpy.timedelta64(1, "D")'
+    return ""

@@ -82,7 +82,7 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
         if array.dtype.kind not in KINDS or array.dtype.itemsize > 8:
             raise InvalidArrayType(
                 f"{name} must be a column of truth values, integers, floats, strings or times, got dtype {array.dtype}"
-                + _foreign.way_out(array.dtype.kind)
+                + _foreign.way_out(array.dtype)
             )
         found = found if array.dtype.isnative else found._replace(values=array.astype(array.dtype.newbyteorder("=")))
     if found.values.ndim != 1:
@@ -98,7 +98,7 @@ def read(values: object, name: str = "values") -> Numbers | Labels:
 
 def _hint(num_dimensions: int) -> str:
     """Return how a column is made of an array with more dimensions, or with none."""
-    return "a single one is written in a list" if not num_dimensions else "one of its columns is values[:, 0]"
+    return "a single one is written as [values]" if not num_dimensions else "one of its columns is values[:, 0]"
 
 
 def column(values: object, missing: object = "drop", name: str = "values") -> Column:
@@ -152,6 +152,11 @@ def public_numbers(
 def _listed(values: object, name: str) -> Numbers | Labels:
     """Return a list, an array or whatever numpy can read."""
     if not isinstance(values, (list, tuple)):
+        if issubclass(type(values), np.ma.MaskedArray):
+            raise InvalidArrayType(
+                f"{name} must not be a masked array, its mask would be dropped; convert it with {_filled(values)}: "
+                "what is masked becomes missing"
+            )
         array = _arrays.base_array(values, name)
         if array.dtype.kind in "mM":
             return _foreign.times(array)
@@ -162,6 +167,16 @@ def _listed(values: object, name: str) -> Numbers | Labels:
         return Numbers(array, None, array.dtype.kind == "f")
     rows = np.fromiter(values, object, len(values))  # an element that is a list stays one
     return Labels(rows, "a list", "", is_list=True)
+
+
+def _filled(values: Any) -> str:
+    """Return how a masked array becomes a column in which masked rows are missing."""
+    kind = values.dtype.kind
+    if kind in "biufc":
+        return "values.tolist()"
+    fill = {"M": 'numpy.datetime64("NaT")', "m": 'numpy.timedelta64("NaT")'}.get(kind, "None")
+    texts = "astype(object)." if kind in "US" else ""
+    return f"values.{texts}filled({fill})"
 
 
 _QUICK = frozenset((float, int, bool, type(None), np.float64, np.int64, np.bool_))

@@ -35,7 +35,10 @@ KINDS = "biuf"
 LIST = "convert it with [float(value) for value in values]"
 _COERCED = 'errors="coerce"): what is no number becomes missing'
 NUMPY = f"convert it with pandas.to_numeric(values, {_COERCED}"
-OBJECTS = "convert it with values.tolist(): in a list what is no number is missing"
+OBJECTS = (
+    "convert it with values.tolist(): in a list what is no number is missing; "
+    f"or, of numbers in texts, with pandas.to_numeric(values, {_COERCED}"
+)
 _PANDAS = NUMPY
 _POLARS = "convert it with values.cast(polars.String).cast(polars.Float64, strict=False): no number becomes missing"
 _ARROW = f"convert it with pandas.to_numeric(values.to_pandas(), {_COERCED}"
@@ -109,7 +112,9 @@ def column(values: Any, name: str) -> Numbers | Labels | None:
     bases = {base.__name__ for base in type(values).__mro__}
     if not bases & ({"Array", "ChunkedArray"} if package == "pyarrow" else {"Series", "Index"}):
         hint = "convert it with list(values)"
-        if bases & {"DataFrame", "Table", "LazyFrame", "RecordBatch"}:
+        if "LazyFrame" in bases:
+            hint = "one of its columns is values.collect()['name']"
+        elif bases & {"DataFrame", "Table", "RecordBatch"}:
             hint = "one of its columns is values['name'], and fd.release counts and sums the rows of a table"
         elif "ExtensionArray" in bases:
             hint = "convert it with pandas.Series(values)"
@@ -136,21 +141,26 @@ def _of_pandas(values: Any, name: str) -> Numbers | Labels:
         held = coded.categories.dtype
         numeric = isinstance(held, np.dtype) and held.kind in KINDS
         words = "categories that are numbers" if numeric else "categories"
-        return Labels(np.asarray(coded.codes), words, _PANDAS, coded.categories.tolist())
+        conversion = _PANDAS
+        if type(held).__name__ in ("DatetimeTZDtype", "PeriodDtype") or getattr(held, "kind", "O") in "mM":
+            of = "values.categories" if coded is values else "values.cat.categories"
+            conversion = f"convert it with values.astype({of}.dtype)"
+        return Labels(np.asarray(coded.codes), words, conversion, coded.categories.tolist())
     if kind == "StringDtype":
         return _factorized(values, "strings", _PANDAS)
     if kind == "DatetimeTZDtype":
         since = '(values - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)'
         return _factorized(values, "datetimes with a time zone", _DAYS + since)
     if kind == "PeriodDtype":
-        since = "(values.dt.start_time - pandas.Timestamp(0)) / pandas.Timedelta(days=1)"
+        start = "values.dt.start_time" if hasattr(values, "dt") else "values.start_time"
+        since = f"({start} - pandas.Timestamp(0)) / pandas.Timedelta(days=1)"
         return _factorized(values, "periods", _DAYS + since)
     if kind == "IntervalDtype":
         return _factorized(
             values, "intervals", "convert it with pandas.Series(pandas.arrays.IntervalArray(values).mid)"
         )
     if kind == "ArrowDtype":
-        return _of_arrow(values.array.__arrow_array__(), name)
+        return _of_arrow(values.array.__arrow_array__(), name, "pyarrow.array(values)")
     if getattr(dtype, "kind", "O") in KINDS and isinstance(getattr(dtype, "numpy_dtype", None), np.dtype):
         plain = np.asarray(values.to_numpy(dtype=dtype.numpy_dtype, na_value=dtype.numpy_dtype.type(0)))
         # mutant: columns-with-mask-of-nulls-read-without
@@ -221,7 +231,8 @@ def _of_polars(values: Any, name: str) -> Numbers | Labels:
         found = codes["b"].cast(polars.Int64).fill_null(-1)
         return Labels(found.to_numpy(), words, conversion, unique.to_list())
     if kind not in _FILLS:
-        raise _refused(name, kind, "values.cast(polars.Float64)")
+        number = kind in ("Null", "Int128", "UInt128")
+        raise _refused(name, kind, "values.cast(polars.Float64)" if number else "values.to_list()")
     nulls = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
     return Numbers(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), nulls, True)
 
@@ -241,18 +252,19 @@ _ARROW_LABELS = {
 }
 
 
-def _of_arrow(values: Any, name: str) -> Numbers | Labels:
-    """Arrays of Arrow, chunked or not."""
+def _of_arrow(values: Any, name: str, written: str = "values") -> Numbers | Labels:
+    """Arrays of Arrow, chunked or not, and how to write them in a conversion."""
     kind = str(values.type).partition("<")[0].partition("[")[0].partition("(")[0]
     if kind == "dictionary":
-        return _of_arrow(values.cast(values.type.value_type), name)
+        return _of_arrow(values.cast(values.type.value_type), name, written)
     if kind == "extension" and hasattr(values.type, "storage_type"):  # a UUID, for instance
-        return _of_arrow(values.cast(values.type.storage_type), name)
+        return _of_arrow(values.cast(values.type.storage_type), name, written)
     if kind in _ARROW_LABELS:
         words, conversion = _ARROW_LABELS[kind]
+        conversion = conversion.replace("values.", f"{written}.")
         if kind in ("timestamp", "duration") and values.type.unit == "ns":
             if getattr(values.type, "tz", None) is not None:
-                raise _refused(name, "nanoseconds with a time zone", "values.cast(pyarrow.int64())")
+                raise _refused(name, "nanoseconds with a time zone", f"{written}.cast(pyarrow.int64())")
             return replace(times(values.to_numpy(**_copied(values))), conversion=conversion)
         if getattr(values.type, "tz", None) is not None:
             words += " with a time zone"
@@ -261,8 +273,12 @@ def _of_arrow(values: Any, name: str) -> Numbers | Labels:
         codes = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.intp)
         return Labels(codes, words, conversion, coded.dictionary.to_pylist())
     if kind not in _ARROW_FILLS:
-        smaller = "string" if kind == "string_view" else "float32" if kind == "halffloat" else "float64"
-        raise _refused(name, kind, f"values.cast(pyarrow.{smaller}())")
+        if kind == "run_end_encoded":
+            raise _refused(name, kind, f"pyarrow.compute.run_end_decode({written})")
+        if kind not in ("string_view", "binary_view", "halffloat", "null", "decimal32", "decimal64"):
+            raise _refused(name, kind, f"{written}.to_pylist()")
+        plain_type = {"string_view": "string", "binary_view": "binary", "halffloat": "float32"}.get(kind, "float64")
+        raise _refused(name, kind, f"{written}.cast(pyarrow.{plain_type}())")
     nulls = np.asarray(values.is_null().to_numpy(**_copied(values)), np.bool_) if values.null_count else None
     plain = values.fill_null(_ARROW_FILLS[kind]) if values.null_count else values
     return Numbers(np.asarray(plain.to_numpy(**_copied(values))), nulls, True)
@@ -273,9 +289,11 @@ def _copied(values: Any) -> dict[str, bool]:
     return {} if hasattr(values, "chunks") else {"zero_copy_only": False}
 
 
-def way_out(kind: str) -> str:
-    """Return what to do about an array of another kind of dtype."""
-    found = {"c": "values.real", "f": "values.astype(float)"}.get(kind, "values.tolist()")
+def way_out(dtype: np.dtype[Any]) -> str:
+    """Return what to do about an array of another dtype."""
+    if dtype.names is not None:
+        return f"; one of its columns is values[{dtype.names[0]!r}]"
+    found = {"c": "numpy.real(values)", "f": "values.astype(float)"}.get(dtype.kind, "values.tolist()")
     return f"; convert it with {found}"
 
 
