@@ -442,8 +442,13 @@ def test_what_no_kept_sum_can_repeat_is_refused(tmp_path):
         noise=CorrelatedNoise(strategy, 1.0), neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
     )  # fmt: skip
     model = {"w": np.zeros(3)}
-    with RoundCheckpoint(tmp_path / "a") as checkpoint, pytest.raises(InvalidParameter, match="CorrelatedNoise"):
-        FederatedRun(plan, model, checkpoint=checkpoint)
+    with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
+        ledger.create("app", epsilon=1000, delta=0.1, measure="gdp", neighboring_relation="replace_special")
+        options = {"ledger": ledger, "scope": "app", "key": "t", "noise_file": tmp_path / "noise"}
+        with RoundCheckpoint(tmp_path / "a") as checkpoint, pytest.raises(InvalidParameter, match="noise_file="):
+            FederatedRun(plan, model, checkpoint=checkpoint, **options)
+        assert list(ledger.tickets("app")) == []
+    assert not (tmp_path / "noise").exists()
     seeded = fd.testing.seeded(bytes(32))
     with RoundCheckpoint(tmp_path / "b") as checkpoint, pytest.raises(InvalidParameter, match="seeded source"):
         FederatedRun(plan_of(), model, checkpoint=checkpoint, source=seeded)

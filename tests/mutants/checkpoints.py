@@ -168,4 +168,25 @@ MUTANTS = [
         "clients=len(self._nodes)",
         "secure aggregation",
     ),
+    (
+        "a checkpoint of secure sums does without a ledger",
+        "secure-checkpoint-without-a-ledger",
+        "(ledger is None or key is None)",
+        "False",
+        "secure aggregation",
+    ),
+    (
+        "a model of secure sums is told before it is saved",
+        "secure-model-told-before-it-is-saved",
+        "self._save(kept, number, model)",
+        "pass",
+        "secure aggregation",
+    ),
+    (
+        "a checkpoint is taken with correlated noise",
+        "noise-file-made-before-a-checkpoint-is-refused",
+        "if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):",
+        "if False:",
+        "checkpoints",
+    ),
 ]

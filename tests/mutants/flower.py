@@ -1,7 +1,10 @@
 """Defects of the Flower integration that must not pass, as fields of `mutants.Mutant`, and who notices."""
 
 TESTS = "tests/integrations/flower"
-KILLERS = {"flower": f"framework flower {TESTS}/test_strategy.py {TESTS}/test_mods_and_accountant.py"}
+KILLERS = {
+    "flower": f"framework flower {TESTS}/test_strategy.py {TESTS}/test_mods_and_accountant.py",
+    "correlated rounds": f"framework flower {TESTS}/test_correlated_rounds.py",
+}
 
 MUTANTS = [
     (
@@ -73,5 +76,12 @@ MUTANTS = [
         "2 if",
         "1 if",
         "flower",
+    ),
+    (
+        "a checkpoint of Flower is taken with correlated noise",
+        "flower-checkpoint-with-correlated-noise",
+        "if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):",
+        "if False:",
+        "correlated rounds",
     ),
 ]

@@ -175,6 +175,52 @@ class Records(abc.ABC):
         """
         return _csv(self._records)
 
+    def append_missing_to(self, path: str | os.PathLike[str]) -> None:
+        """Append to a CSV file the records of rounds that it does not have: of a server that was killed before it did.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file. Its folder must exist.
+
+        Raises
+        ------
+        OSError
+            If it cannot be read or written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from ferrodp.federated import FederatedRun
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> plan = PrivacyPlan(
+        ...     unit="client",
+        ...     population_size=2,
+        ...     sampling=FullBatch(),
+        ...     num_steps=2,
+        ...     clipping=FlatClipping(1.0),
+        ...     noise=ConstantNoise(1.0),
+        ... )
+        >>> run = FederatedRun(plan, np.zeros(3))
+        >>> for round_ in run:
+        ...     round_.add_missing(2)
+        ...     _ = round_.release()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "rounds.csv")
+        ...     run.records[0].append_to(file)
+        ...     run.append_missing_to(file)
+        ...     file.read_text() == run.to_csv()
+        True
+        """
+        known = set()
+        if Path(path).exists():
+            with Path(path).open(newline="", encoding="utf-8") as stream:
+                known = {row.get("round") for row in csv.DictReader(stream)}
+        for record in self._records:
+            if str(record.round) not in known:
+                record.append_to(path)
+
     def _note(self, number: int, multiplier: float, clip_norm: float, denominator: float) -> None:
         """Keep the record of a round that was just released."""
         try:

@@ -19,7 +19,7 @@ from ferrodp.errors import FerroError, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.federated.checkpoints import RoundCheckpoint
 from ferrodp.federated.records import Records, RoundRecord
-from ferrodp.plan import PlanRun, PlanStep, PrivacyPlan
+from ferrodp.plan import CorrelatedNoise, PlanRun, PlanStep, PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.random.samples import Indices
 
@@ -285,6 +285,13 @@ class FederatedRun(Records):
         self._casting = casting(template, cast, skip)
         template = self._casting.template
         payment = {"ledger": ledger, "scope": scope, "source": source}
+        # mutant: noise-file-made-before-a-checkpoint-is-refused
+        if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):
+            raise InvalidParameter(
+                "checkpoint must be None with CorrelatedNoise, whose rounds share one stream of noise: a sum that is "
+                "kept has noise of its own. Give noise_file= with a ledger and a key, and save the model after each "
+                "round; or take independent noise, such as ConstantNoise"
+            )
         self._checkpoint, self._key = checkpoint, key
         self._is_unsaved = checkpoint is not None and checkpoint.run is None
         self._has_failed = False

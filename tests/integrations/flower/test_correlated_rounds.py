@@ -58,8 +58,9 @@ def test_a_server_that_starts_again_goes_on_with_the_same_noise(grid, model, tmp
     assert not np.allclose(values(first), values(whole))
 
 
-def test_a_checkpoint_keeps_no_sums_of_correlated_noise(grid, model, tmp_path):
+def test_a_checkpoint_keeps_no_sums_of_correlated_noise_and_says_so_before_anything_is_written(tmp_path):
     with opened(tmp_path / "b.db") as ledger:
-        strategy = strategy_of(ledger, tmp_path / "n", checkpoint=tmp_path / "c")
-        with pytest.raises(InvalidParameter):
-            strategy.start(grid(3, unmoved), model(w=np.zeros(6, np.float32)))
+        with pytest.raises(InvalidParameter, match=r"checkpoint must be None with CorrelatedNoise.*noise_file="):
+            strategy_of(ledger, tmp_path / "n", checkpoint=tmp_path / "c")
+        assert list(ledger.tickets("app")) == []
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("b.db")) == []

@@ -257,3 +257,71 @@ def test_a_server_without_shares_gets_no_update(grid, model):
     assert plain.agree([1, 2, 3, 4], 3)
     assert plain.sum() is None
     assert any("needs a server that runs SecureAggregation" in str(error.__cause__ or error) for error in made.failures)
+
+
+class Killed(BaseException):
+    pass
+
+
+def checkpointed(folder, ledger, **options):
+    return SecureAggregation(
+        plan_of(3, clients=5, noise=1e-3), min_clients=4, ledger=ledger, scope="app", key="t",
+        checkpoint=folder / "training", **options,
+    )  # fmt: skip
+
+
+# Where the server ends in its second round, how many rounds the model then has in all, and how many are charged.
+KILLS = {"keys are agreed": ("agree", 3), "asked": ("sum", 2), "released": ("_save", 2), "saved": ("_report", 3)}
+
+
+@pytest.mark.parametrize("moment", KILLS)
+def test_a_server_that_is_killed_goes_on_with_its_model_and_no_round_is_charged_twice(
+    grid, model, tmp_path, monkeypatch, moment
+):
+    """A round that was begun and not saved is lost, and stays charged: what its clients sent is gone."""
+    from ferrodp.integrations.flower import secure
+
+    name, rounds_in_model = KILLS[moment]
+    owner = secure._Protocol if hasattr(secure._Protocol, name) else SecureAggregation
+    call, count = getattr(owner, name), [0]
+
+    def killed(*args, **options):
+        count[0] += 1
+        if count[0] == 2 and moment != "keys are agreed":
+            raise Killed
+        result = call(*args, **options)
+        if count[0] == 2:
+            raise Killed
+        return result
+
+    apps = {node: app_of(0.01) for node in range(1, 6)}
+    with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
+        ledger.create("app", epsilon=1e9, delta=1e-3, measure="rdp", neighboring_relation="replace_special")
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, killed)
+            with pytest.raises(Killed):
+                checkpointed(tmp_path, ledger).start(Watched(grid(apps)), model(w=np.zeros(5)))
+        again = checkpointed(tmp_path, ledger)
+        seen = []
+        result = again.start(Watched(grid(apps)), model(w=np.ones(5)), lambda number, arrays: seen.append(number))
+        assert seen == ([1, 2, 3] if moment == "keys are agreed" else [2, 3] if moment == "saved" else [1, 3])
+        states = [ticket.state.value for ticket in ledger.tickets("app")]
+    assert np.allclose(result.arrays["w"].numpy(), 0.01 * rounds_in_model, atol=3e-3)
+    assert [state for state in states if state != "cancelled"] == ["spent"] * 3
+    counted = fd.accounting.PldAccountant(neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
+    counted.compose(again._run.event.events[0], count=3)
+    assert again.epsilon == counted.epsilon(DELTA)  # also of rounds before the kill
+
+
+def test_a_checkpoint_of_secure_sums_needs_a_ledger_and_its_own_training(grid, model, tmp_path):
+    with pytest.raises(InvalidParameter, match="ledger and key must be given with a checkpoint"):
+        SecureAggregation(plan_of(clients=5), min_clients=4, checkpoint=tmp_path / "training")
+    apps = {node: app_of(0.01) for node in range(1, 6)}
+    with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
+        ledger.create("app", epsilon=1e9, delta=1e-3, measure="rdp", neighboring_relation="replace_special")
+        checkpointed(tmp_path, ledger).start(Watched(grid(apps)), model(w=np.zeros(5)))
+        other = SecureAggregation(
+            plan_of(2, clients=5), min_clients=4, ledger=ledger, scope="app", key="t", checkpoint=tmp_path / "training"
+        )
+        with pytest.raises(InvalidParameter, match="of another plan"):
+            other.start(Watched(grid(apps)), model(w=np.zeros(5)))

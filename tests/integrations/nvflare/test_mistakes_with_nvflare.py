@@ -2,7 +2,7 @@
 
 import pytest
 
-from ferrodp.integrations.nvflare import GaussianUpdateFilter
+from ferrodp.integrations.nvflare import GaussianUpdateFilter, PrivateFedAvg
 from support.mistakes import Mistake, Reason, objections
 
 
@@ -11,7 +11,36 @@ def made(**changes):
     return GaussianUpdateFilter(**(usual | changes))
 
 
+def served(**changes):
+    usual = {"num_clients": 4, "clip_norm": 1.0, "delta": 1e-5, "rounds": 3, "noise_multiplier": 1.0}
+    return PrivateFedAvg(**(usual | changes))
+
+
 MISTAKES = [
+    Mistake(
+        "a server without noise or a target",
+        lambda c: served(noise_multiplier=None),
+        "noise_multiplier or target_epsilon",
+        "got neither",
+        "must be given",
+        "for example noise_multiplier=1.1",
+    ),
+    Mistake(
+        "a server with a ledger and no scope",
+        lambda c: served(ledger="x.db"),
+        "ledger and scope",
+        "got one of them",
+        "must be given together",
+        "add scope='trainings'",
+    ),
+    Mistake(
+        "a server with another end",
+        lambda c: served(on_exhausted="abort"),
+        "on_exhausted",
+        "got 'abort'",
+        '"end" or "fail"',
+        "for example on_exhausted='end'",
+    ),
     Mistake(
         "a negative norm",
         lambda c: made(clip_norm=-1),

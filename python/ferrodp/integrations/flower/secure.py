@@ -11,6 +11,7 @@ decoded; both are functions of the integer sum that `SecureSum` noises.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +25,8 @@ import numpy.typing as npt
 from ferrodp._base import _validate
 from ferrodp._base._casting import casting, widest
 from ferrodp._base._validate import Real
-from ferrodp.errors import FerroError, InvalidParameter
-from ferrodp.federated import DistributedPlacement, PlacedRun, RoundRecord, SecureSum
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType
+from ferrodp.federated import DistributedPlacement, PlacedRun, RoundCheckpoint, RoundRecord, SecureSum
 from ferrodp.integrations.flower._library import array_of, array_record, library, model_of
 from ferrodp.plan import PrivacyPlan
 
@@ -142,6 +143,10 @@ class SecureAggregation:
         Names of arrays that are not trained.
     ledger, scope, key, delta, max_epsilon
         As for `PlacedRun`: a round is spent before its clients are asked.
+    checkpoint : str or Path, optional
+        A file in which `start` keeps the model after each round; needs a ledger and a key, which know the rounds that
+        were begun. A server that was killed and starts again with all three goes on with the model. A round that was
+        under way is lost and stays charged: its clients were asked, and what they sent is gone.
     log : str or Path, optional
         A CSV file, to which each round appends its `RoundRecord`.
 
@@ -203,8 +208,20 @@ class SecureAggregation:
         key: str | None = None,
         delta: Real = 1e-5,
         max_epsilon: Real | None = None,
+        checkpoint: str | Path | None = None,
         log: str | Path | None = None,
     ) -> None:
+        if checkpoint is not None and not isinstance(checkpoint, (str, Path)):
+            raise InvalidType(
+                f"checkpoint must be a path or None, got {type(checkpoint).__name__}; for example 'training.round'"
+            )
+        # mutant: secure-checkpoint-without-a-ledger
+        if checkpoint is not None and (ledger is None or key is None):
+            raise InvalidParameter(
+                "ledger and key must be given with a checkpoint: the ledger knows which rounds were begun, so that "
+                "none is released twice for one charge; for example ledger=ledger, scope='app', key='training-1'"
+            )
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._placement = DistributedPlacement(
             min_clients=min_clients, num_dishonest=num_dishonest, modulus="uint31", rotation=rotation
         )
@@ -266,8 +283,26 @@ class SecureAggregation:
         Raises
         ------
         FerroError, InvalidArrayType
-            As `PlacedRun`.
+            As `PlacedRun`; or if another server has the checkpoint open, or it is that of another training.
         """
+        with contextlib.ExitStack() as stack:
+            kept = None if self._checkpoint is None else stack.enter_context(RoundCheckpoint(self._checkpoint))
+            done = 0
+            if kept is not None and kept.run is not None:
+                self._check(kept)
+                assert kept.arrays is not None
+                done, initial_arrays = kept.notes["server_round"], array_record(kept.arrays)
+            return self._rounds(grid, initial_arrays, evaluate_fn, kept, done)
+
+    def _rounds(
+        self,
+        grid: Any,
+        initial_arrays: Any,
+        evaluate_fn: Callable[[int, Any], Any] | None,
+        kept: RoundCheckpoint | None,
+        done: int,
+    ) -> Any:
+        """Run the rounds that were not begun yet, from the model after the first `done`."""
         result = library("flwr.serverapp.strategy").Result(arrays=initial_arrays)
         model = model_of(initial_arrays, self._skip)
         dtype = widest(model, self._skip)
@@ -279,7 +314,7 @@ class SecureAggregation:
             if found is not None:
                 result.evaluate_metrics_serverapp[number] = found
 
-        evaluated(0)
+        evaluated(done)
         with run:
             for round_ in run:
                 number = round_.number + 1
@@ -312,10 +347,32 @@ class SecureAggregation:
                     _LOGGER.warning("round %d is lost, and stays charged: %s", number, error)
                     continue
                 model = {**model, **cast_as.moved(model, change)}
+                # mutant: secure-model-told-before-it-is-saved
+                self._save(kept, number, model)
                 result.arrays = array_record(model)
                 self._report(number, result)
                 evaluated(number)
         return result
+
+    def _save(self, kept: RoundCheckpoint | None, number: int, model: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write the model after a round. It is all that there is to keep: what was begun is in the ledger."""
+        if kept is not None:
+            kept.save(self._training(number), {name: np.asarray(value) for name, value in model.items()},
+                      {"server_round": number})  # fmt: skip
+
+    def _training(self, number: int) -> dict[str, Any]:
+        key = self._payment["key"]
+        return {"name": key, "key": key, "plan": self._plan.fingerprint, "next_step": number}
+
+    def _check(self, kept: RoundCheckpoint) -> None:
+        """Refuse the checkpoint of another training."""
+        assert kept.run is not None
+        for name in ("plan", "key"):
+            if kept.run.get(name) != self._training(0)[name]:
+                raise InvalidParameter(
+                    f"checkpoint must be that of this training, and {str(kept.path)!r} is of another {name}; each "
+                    "training has a file of its own"
+                )
 
     def _report(self, number: int, result: Any) -> None:
         assert self._run is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import logging
 import time
@@ -21,7 +20,7 @@ from ferrodp.federated import FederatedRound, FederatedRun, RoundCheckpoint, Rou
 from ferrodp.integrations.flower._inner import InnerState
 from ferrodp.integrations.flower._library import array_of, array_record, library, model_of
 from ferrodp.integrations.flower._rounds import exhausted, run_rounds
-from ferrodp.plan import CyclicPoisson, PrivacyPlan, RandomAllocation
+from ferrodp.plan import CorrelatedNoise, CyclicPoisson, PrivacyPlan, RandomAllocation
 
 __all__ = ["PrivateStrategy"]
 
@@ -69,7 +68,7 @@ class PrivateStrategy:
         `ferrodp.federated.RoundCheckpoint` has the rules. With a ledger it needs a `key`.
     on_exhausted : {"end", "fail"}
         What `start` does before a round that the budget or `max_epsilon` does not allow: return what there is, or raise
-        Flower's ``PrivacyBudgetExhausted``, with which a server app ends with exit code 200.
+        Flower's ``PrivacyBudgetExhausted``, with which a run fails with code 200 in its log.
     log : str or Path, optional
         A CSV file, to which each round appends its `RoundRecord`, with ε so far.
     share_evaluation : bool
@@ -186,6 +185,13 @@ class PrivateStrategy:
             raise InvalidParameter(
                 "key must be given with a ledger and a checkpoint: it names the charges of this training, which a "
                 "server that starts again has to find; for example key='training-1'"
+            )
+        # mutant: flower-checkpoint-with-correlated-noise
+        if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):
+            raise InvalidParameter(
+                "checkpoint must be None with CorrelatedNoise, whose rounds share one stream of noise, got a path: "
+                "give noise_file= with a ledger and a key, and save the model in evaluate_fn; or take independent "
+                "noise, such as ConstantNoise"
             )
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._on_exhausted = on_exhausted
@@ -464,7 +470,8 @@ class PrivateStrategy:
         self._begin(model, np.dtype(notes["dtype"]), kept)
         self._inner_state.restore(notes["inner"], saved)
         self._slots, self._since = dict(notes["slots"]), dict(notes["since"])
-        self._complete_log()
+        if self._log is not None and self._run is not None:
+            self._run.append_missing_to(self._log)
         return notes["server_round"], array_record(model)
 
     def _save(self, server_round: int, model: dict[str, Any]) -> None:
@@ -479,18 +486,6 @@ class PrivateStrategy:
             "since": list(self._since.items()),
         }
         self._run.save(arrays, notes=notes)
-
-    def _complete_log(self) -> None:
-        """Append the rounds that are in the checkpoint and not in the log: a server was killed between the two."""
-        if self._log is None:
-            return
-        known = set()
-        if self._log.exists():
-            with self._log.open(newline="", encoding="utf-8") as stream:
-                known = {row.get("round") for row in csv.DictReader(stream)}
-        for record in self.records:
-            if str(record.round) not in known:
-                record.append_to(self._log)
 
     def _connected(self, grid: Any) -> list[int]:
         """Return the connected nodes, each with a slot of the population that it keeps."""

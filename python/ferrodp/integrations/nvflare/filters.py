@@ -1,19 +1,9 @@
-"""NVFlare with a plan: a filter that clips and noises the update of a site before it leaves it.
-
-`GaussianUpdateFilter`
-    For ``task_result_filters`` of a client's configuration, under its name
-    ``ferrodp.integrations.nvflare.GaussianUpdateFilter``.
-
-Needs ``pip install "ferrodp[nvflare]"``, imported when a filter is made.
-"""
+"""The filter of a site: its update is clipped and noised before it leaves."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib
 import os
-import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,12 +11,13 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp._base import _casting, _public, _validate
+from ferrodp._base import _casting, _validate
 from ferrodp._base._validate import Real
 from ferrodp.budget import PrivacyLedger
-from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType, MissingPackage
+from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 from ferrodp.federated import FederatedRound, FederatedRun, RoundRecord
+from ferrodp.integrations.nvflare._library import as_component, module
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
 
 __all__ = ["GaussianUpdateFilter"]
@@ -127,7 +118,7 @@ class GaussianUpdateFilter:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Return an instance that NVFlare takes for a `DXOFilter`, without asking for NVFlare before."""
-        made: Self = object.__new__(_as_filter(cls))  # type: ignore[arg-type]  # classes have hashes
+        made: Self = object.__new__(as_component(cls, "nvflare.apis.dxo_filter", "DXOFilter"))  # type: ignore[arg-type]  # classes have hashes
         return made
 
     def __init__(
@@ -147,7 +138,7 @@ class GaussianUpdateFilter:
         csv: str | os.PathLike[str] | None = "ferrodp-rounds.csv",
     ) -> None:
         kinds = [str(kind) for kind in _update_kinds()]
-        _module("nvflare.apis.dxo_filter").DXOFilter.__init__(self, kinds, kinds)
+        module("nvflare.apis.dxo_filter").DXOFilter.__init__(self, kinds, kinds)
         if noise_multiplier is None and target_epsilon is None:
             raise InvalidParameter(
                 "noise_multiplier or target_epsilon must be given, got neither; for example noise_multiplier=1.1"
@@ -223,8 +214,8 @@ class GaussianUpdateFilter:
             If the model that the server sent or the ledger does not fit. NVFlare logs it; the result of the task is
             refused then.
         """
-        events = _module("nvflare.apis.event_type").EventType
-        keys = _module("nvflare.apis.fl_constant").FLContextKey
+        events = module("nvflare.apis.event_type").EventType
+        keys = module("nvflare.apis.fl_constant").FLContextKey
         if event_type == events.BEFORE_TASK_EXECUTION and fl_ctx.get_prop(keys.TASK_NAME) in self.tasks:
             self._begin(fl_ctx.get_prop(keys.TASK_DATA), fl_ctx)
         elif event_type == events.END_RUN:
@@ -253,11 +244,11 @@ class GaussianUpdateFilter:
         FerroError
             As `FederatedRound.release`.
         """
-        shareables = _module("nvflare.apis.shareable")
+        shareables = module("nvflare.apis.shareable")
         code = shareable.get_return_code()
-        if code != _module("nvflare.apis.fl_constant").ReturnCode.OK:
+        if code != module("nvflare.apis.fl_constant").ReturnCode.OK:
             return shareables.make_reply(code)
-        exchanges = _module("nvflare.apis.dxo")
+        exchanges = module("nvflare.apis.dxo")
         try:
             exchange = exchanges.from_shareable(shareable)
         except ValueError:
@@ -292,7 +283,7 @@ class GaussianUpdateFilter:
         InvalidParameter, InvalidType, InvalidArray, InvalidArrayType, BudgetExceeded, FerroError
             As for `process`.
         """
-        exchanges = _module("nvflare.apis.dxo")
+        exchanges = module("nvflare.apis.dxo")
         kinds, meta = exchanges.DataKind, exchanges.MetaKey
         if dxo.data_kind not in (kinds.WEIGHT_DIFF, kinds.WEIGHTS):
             raise InvalidParameter(f"the result must be of kind WEIGHT_DIFF or WEIGHTS, got {dxo.data_kind}")
@@ -334,8 +325,8 @@ class GaussianUpdateFilter:
 
     def _begin(self, shareable: Any, fl_ctx: Any) -> None:
         """Reserve a round for a task, or refuse it; remember the model that the server sent, and its round."""
-        exchanges = _module("nvflare.apis.dxo")
-        headers = _module("nvflare.app_common.app_constant").AppConstants
+        exchanges = module("nvflare.apis.dxo")
+        headers = module("nvflare.app_common.app_constant").AppConstants
         if self._refusal is _ENDED:
             return
         self._base, self._refusal = None, _NOT_BEGUN
@@ -419,28 +410,6 @@ class GaussianUpdateFilter:
         return f"GaussianUpdateFilter(clip_norm={self.clip_norm!r}, epsilon={self.epsilon:.4g} at delta={self.delta:g})"
 
 
-@functools.cache
-def _as_filter(cls: Any) -> Any:
-    """Return a class that is also NVFlare's: what checks `isinstance(…, Filter)` accepts its instances."""
-    base = _module("nvflare.apis.dxo_filter").DXOFilter
-    if issubclass(cls, base):
-        return cls
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    return types.new_class(cls.__name__, (cls, base), exec_body=lambda space: space.update(names))
-
-
 def _update_kinds() -> list[Any]:
-    kinds = _module("nvflare.apis.dxo").DataKind
+    kinds = module("nvflare.apis.dxo").DataKind
     return [kinds.WEIGHT_DIFF, kinds.WEIGHTS]
-
-
-def _module(name: str) -> Any:
-    """Return a module of NVFlare, or say what to install."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        rule = 'ferrodp.integrations.nvflare needs NVFlare (nvflare >= 2.9): pip install "ferrodp[nvflare]"'
-        raise MissingPackage(rule) from error
-
-
-_public.install_in(__name__)
