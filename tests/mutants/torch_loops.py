@@ -9,6 +9,7 @@ KILLERS = {
     "torch layers": "framework torch tests/integrations/torch/loops/test_private_layers.py",
     "torch loops": "framework torch tests/integrations/torch/loops/test_private_training.py",
     "torch several": "framework torch tests/integrations/torch/loops/test_several_loops.py",
+    "torch trainers": "framework torch tests/integrations/torch/loops/test_trainers.py",
     "torch transformers": "framework torch tests/integrations/torch/loops/test_private_transformers.py",
 }
 
@@ -121,9 +122,44 @@ MUTANTS = [
     (
         "a mean over the words of a batch stays one",
         "mean-over-words-of-a-batch-kept",
-        "node._saved_total_weight, length / rows",
-        "1.0 * length, 1.0",
+        "node._saved_total_weight",
+        "None",
         "torch loops",
+    ),
+    (
+        "losses that are added divide by the words of the whole batch",
+        "losses-that-are-added-divide-by-the-words-of-all",
+        "part.value * part.scale / value",
+        "1.0",
+        "torch loops",
+    ),
+    (
+        "a mean goes over as many words as the longest text of a batch has",
+        "mean-over-as-many-words-as-the-longest-text-has",
+        "numbers != before",
+        "False",
+        "torch loops",
+    ),
+    (
+        "ranks have texts of different lengths",
+        "ranks-with-texts-of-different-lengths",
+        "self._numbers}",
+        "None}",
+        "torch several",
+    ),
+    (
+        "dropout is that of a rank and not that of a share",
+        "dropout-of-the-rank-and-not-of-the-share",
+        "self._torch.manual_seed",
+        "(lambda seed: None)",
+        "torch several",
+    ),
+    (
+        "an optimizer that needs a closure is taken",
+        "optimizer-that-needs-a-closure-taken",
+        "closure is not None and",
+        "False and",
+        "torch trainers",
     ),
     (
         "the loss of two private models is given to one of them",

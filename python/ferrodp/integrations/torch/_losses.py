@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,58 +15,106 @@ from ferrodp.integrations._tensors import framework
 _THROUGH = ("Alias", "ToCopy", "Neg", "Squeeze", "View", "Clone", "Reshape", "UnsafeView", "Select", "Unsqueeze")
 
 
-def seed_of(loss: Any, length: int) -> tuple[Any, float]:
-    """Return the gradient to begin with, and a scale, from the graph of a loss alone.
+@dataclass(slots=True)
+class Seed:
+    """With what the backward pass of a loss begins, so that each example gets the gradient of its own loss."""
 
-    Begun with it, the backward pass gives each example the gradient of its own loss, whatever the others are: a mean
-    over the examples, or over words of which some are ignored or weigh more, is taken as a sum. The scale makes the
-    gradient of a mean over several numbers an example that of their mean; it is a matter of shapes.
+    value: Any
+    """The gradient of the loss."""
+    scale: float
+    """By which the gradient of an example is multiplied afterwards; a matter of shapes."""
+    kind: str
+    """Whether the loss is a mean or a sum."""
+    numbers: tuple[float, ...] = ()
+    """Over how many numbers an example each mean goes. They have to be the same in all batches: a length that is that
+    of the longest text of a batch would let an example change the gradients of the others."""
+    corrections: tuple[tuple[Any, Any], ...] = ()
+    """Nodes of the graph, and what the gradient that reaches them is to be multiplied by."""
+
+    @contextmanager
+    def corrected(self) -> Iterator[None]:
+        """Let gradients be corrected within."""
+        handles = [
+            node.register_prehook(_multiplied_by(factor))
+            for node, factor in self.corrections
+            if not (isinstance(factor, float) and factor == 1.0)
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def _multiplied_by(factor: Any) -> Any:
+    return lambda gradients: tuple(None if each is None else each * factor for each in gradients)
+
+
+def seed_of(loss: Any, length: int) -> Seed:
+    """Return how to begin the backward pass, from the graph of a loss alone.
+
+    Begun so, each example has the gradient of its own loss, whatever the others are: a mean over the examples, or over
+    words of which some are ignored or weigh more, is taken as a sum. The scale makes the gradient of a mean over
+    several numbers an example that of their mean.
 
     Raises
     ------
     InvalidParameter
         If the loss does not end in a mean or a sum.
     """
-    seed, scale, _ = _walk(loss.grad_fn, length)
-    return seed, scale
+    return _walk(loss.grad_fn, length)
 
 
-def _walk(node: Any, length: int) -> tuple[Any, float, str]:
+def _walk(node: Any, length: int) -> Seed:
     name = node.name().removesuffix("0").removesuffix("1").removesuffix("Backward")
     edges = [edge for edge, _ in node.next_functions if edge is not None]
     if name in ("NllLoss", "NllLoss2D"):
-        rows = max(1, node._saved_target.numel())
         if node._saved_reduction == 1:
             # mutant: mean-over-words-of-a-batch-kept
-            return node._saved_total_weight, length / rows, "mean"
-        return 1.0, 1.0, "sum"
+            return _mean(node, node._saved_total_weight, node._saved_target.numel(), length)
+        return Seed(1.0, 1.0, "sum", (), ((node, 1.0),))
     if name == "Mean":
-        numel = max(1, node._saved_self_sym_numel)
-        return numel, length / numel, "mean"
+        return _mean(node, None, node._saved_self_sym_numel, length)
     if (hasattr(node, "_saved_reduction") and name.endswith("Loss")) or name.startswith("BinaryCrossEntropy"):
-        numel = max(1, node._saved_self.numel())
         if node._saved_reduction == 1:
-            return numel, length / numel, "mean"
-        return 1.0, 1.0, "sum"
+            return _mean(node, None, node._saved_self.numel(), length)
+        return Seed(1.0, 1.0, "sum", (), ((node, 1.0),))
     if name == "Sum":
-        return 1.0, 1.0, "sum"
+        return Seed(1.0, 1.0, "sum", (), ((node, 1.0),))
     if len(edges) == 1 and name in (*_THROUGH, "Mul", "Add", "Sub"):
         return _walk(edges[0], length)
     if len(edges) == 1 and name == "Div":
-        seed, scale, kind = _walk(edges[0], length)
-        if kind == "sum":  # a mean written out
-            return seed * node._saved_other, scale, "mean"
-        return seed, scale, kind
+        found = _walk(edges[0], length)
+        if found.kind == "sum":  # a mean written out
+            return replace(found, value=found.value * node._saved_other, kind="mean")
+        return found
     if len(edges) > 1 and name in ("Add", "Sub", "Stack"):
         parts = [_walk(edge, length) for edge in edges]
-        kinds = {kind for _, _, kind in parts}
-        weighted = any(getattr(edge, "_saved_weight", None) is not None for edge in edges)
-        if len(kinds) == 1 and not weighted:
-            return (float(length) if kinds == {"mean"} else 1.0), 1.0, kinds.pop()
+        if len({part.kind for part in parts}) == 1:
+            return _together(parts, length)
     raise InvalidParameter(
         f"the loss must be a mean or a sum over the examples of a batch, got one that ends in {node.name()}: only then "
         "has each example a gradient of its own; for example cross_entropy(model(x), y), or losses.mean()"
     )
+
+
+def _mean(node: Any, weight: Any, numel: int, length: int) -> Seed:
+    """Return how a mean over so many numbers is undone; `weight` is what it divides by, if not by their number."""
+    numel = max(1, numel)
+    value = numel if weight is None else weight
+    return Seed(value, length / numel, "mean", (numel / length,), ((node, 1.0),))
+
+
+def _together(parts: list[Seed], length: int) -> Seed:
+    """Return how the sum of several losses begins: each as it would alone, by what reaches its own mean."""
+    value = float(length) if parts[0].kind == "mean" else 1.0
+    corrections: list[tuple[Any, Any]] = []
+    for part in parts:
+        # mutant: losses-that-are-added-divide-by-the-words-of-all
+        factor = part.value * part.scale / value
+        corrections += [(node, own * factor) for node, own in part.corrections]
+    numbers = tuple(number for part in parts for number in part.numbers)
+    return Seed(value, 1.0, parts[0].kind, numbers, tuple(corrections))
 
 
 @cache
@@ -88,6 +139,20 @@ def outputs() -> Any:
             # mutant: loss-of-two-private-models-given-to-one
             kind = kinds.pop() if len(kinds) == 1 else PrivateTensor
             return _as(torch, kind, found)
+
+        # ``loss *= 2`` makes another number: of one that is changed in place no graph can be read.
+
+        def __iadd__(self, other: Any) -> Any:
+            return self + other if self.ndim == 0 else self.add_(other)
+
+        def __isub__(self, other: Any) -> Any:
+            return self - other if self.ndim == 0 else self.sub_(other)
+
+        def __imul__(self, other: Any) -> Any:
+            return self * other if self.ndim == 0 else self.mul_(other)
+
+        def __itruediv__(self, other: Any) -> Any:
+            return self / other if self.ndim == 0 else self.div_(other)
 
         def backward(
             self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None

@@ -40,6 +40,12 @@ def share_of(index: int, population_size: int, shares: int) -> int:
     return index * shares // population_size
 
 
+def seed_of(random: int, step: int, share: int) -> int:
+    """Return what PyTorch's generator begins a share with; nothing that is kept secret depends on it."""
+    digest = hashlib.sha256(f"{random} {step} {share}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
 def cut(indices: list[int], population_size: int, shares: int, most: int | None, rank: int, size: int) -> Any:
     """Return the parts that a rank has to sum, and after which of them a share ends.
 
@@ -110,17 +116,15 @@ class World:
             return None
         return cls(torch, distributed) if distributed.get_world_size() > 1 else None
 
-    def check_alike(self, what: dict[str, Any]) -> None:
-        """Refuse to begin if other ranks were given something else."""
+    def check_alike(self, what: dict[str, Any], why: str = "make_private was called with others elsewhere") -> None:
+        """Refuse to go on if other ranks were given something else."""
         text = json.dumps(what, sort_keys=True).encode()
         own = self._torch.tensor(list(hashlib.sha256(text).digest()), dtype=self._torch.uint8)
         all_of_them = [self._torch.empty_like(own) for _ in range(self.size)]
         self._together(self._distributed.all_gather, all_of_them, own)
         # mutant: ranks-train-by-different-plans
         if any(not bool((each == own).all()) for each in all_of_them):
-            raise InvalidParameter(
-                f"every process must have the same {', '.join(what)}: make_private was called with others elsewhere"
-            )
+            raise InvalidParameter(f"every process must have the same {', '.join(what)}: {why}")
 
     def spread(self, tensor: Any) -> None:
         """Give all ranks the tensor of rank 0."""

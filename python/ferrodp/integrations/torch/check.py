@@ -238,8 +238,9 @@ class _Check:
                 value = self._loss(self._model, *self._batch)
                 if run.way is None:
                     raise InvalidParameter("the loss must be of outputs of the model, and never calls it")
-                seed, scale = seed_of(value, self._length)
-                uses = run.backward(value, seed)
+                seed = seed_of(value, self._length)
+                with seed.corrected():
+                    uses = run.backward(value, seed.value)
             besides = [name for name, each in parameters.items() if each.grad is not None]
         finally:
             if before is None:
@@ -261,5 +262,5 @@ class _Check:
         for name, each in parameters.items():
             gradients = [written_out(torch, use, each.shape) for use in uses.get(name, [])]
             zeros = each.new_zeros((self._length, *each.shape))
-            sums[name] = scale * sum((one.reshape(zeros.shape).double() for one in gradients), zeros.double())
+            sums[name] = seed.scale * sum((one.reshape(zeros.shape).double() for one in gradients), zeros.double())
         return self._flat(sums)

@@ -59,6 +59,8 @@ def train(rank, size, options):
     if size == 1:
         torch.manual_seed(0)
     model = network()
+    if options.get("dropout"):
+        model.insert(0, nn.Dropout(0.5))
     plan = plan_of(options.get("clipping", "flat"), model, options.get("probability", 0.4))
     trained = nn.parallel.DistributedDataParallel(model) if options.get("ddp") else model
     optimizer = torch.optim.Adam(trained.parameters(), lr=0.05)
@@ -86,7 +88,10 @@ def train(rank, size, options):
     while training.stopped is None:
         for images, labels in loader:
             optimizer.zero_grad()
-            functional.cross_entropy(trained(images), labels).backward()
+            loss = functional.cross_entropy(trained(images), labels)
+            if "columns" in options:
+                loss = trained(images)[:, : options["columns"]].square().mean()
+            loss.backward()
             if [rank, training.step_number] == options.get("dies"):
                 os.kill(os.getpid(), signal.SIGKILL)
             number = training.step_number

@@ -375,6 +375,81 @@ def test_gradients_of_an_example_do_not_depend_on_which_words_of_others_are_igno
     assert torch.allclose(*sums, atol=1e-4)  # that of the first example, both times
 
 
+def added(out, y):
+    return 0.5 * functional.cross_entropy(out, y) + 0.25 * out.square().mean()
+
+
+def divided(out, y):
+    count = (y >= 0).sum()
+    return functional.cross_entropy(out, y, reduction="sum") / count + functional.cross_entropy(out, y)
+
+
+@pytest.mark.parametrize("loss", [added, divided])
+def test_gradients_of_an_example_do_not_depend_on_others_where_losses_are_added(loss):
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 6, 5), torch.randint(3, (4, 6))
+    y[0, 2] = -100
+    sums = []
+    for ignored in (0, 5):
+        marked = y.clone()
+        marked[1:, :ignored] = -100
+        released = []
+        for some in (slice(0, 4), slice(1, 4)):
+            model, optimizer, loader = private(plan_of(4 - some.start, 100.0), nn.Linear(5, 3), (x[some], marked[some]))
+            with torch.no_grad():
+                model.weight.copy_(torch.arange(15.0).view(3, 5) / 10)
+                model.bias.zero_()
+            for a, b in loader:
+                loss(model(a).transpose(1, 2), b).backward()
+                optimizer.step()
+            released.append(model.weight.grad.double() * (4 - some.start))
+        sums.append(released[0] - released[1])
+
+    assert sums[0].norm() > 0.1
+    assert torch.allclose(*sums, atol=1e-4)  # what the first example adds, both times
+
+
+def test_a_mean_over_as_many_words_as_the_longest_text_has_is_refused():
+    """Without it, the gradients of all examples shrink where one with a longer text takes part."""
+    x, y = torch.randn(20, 6, 5), torch.randint(3, (20, 6))
+    model, optimizer, loader = private(plan_of(20), nn.Linear(5, 3), (x, y), part_size=10)
+    parts = iter(loader)
+    a, b = next(parts)
+    functional.cross_entropy(model(a).transpose(1, 2), b).backward()
+    optimizer.step()
+    c, d = next(parts)
+
+    with pytest.raises(FerroError, match="got 5 after 6"):
+        functional.cross_entropy(model(c[:, :5]).transpose(1, 2), d[:, :5]).backward()
+    functional.cross_entropy(model(c).transpose(1, 2), d).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda out, y: functional.cross_entropy(out, y, reduction="none").sum(1).mean(),
+        lambda out, y: functional.cross_entropy(out, y, reduction="sum") / len(y),
+        lambda out, y: functional.cross_entropy(out, y, reduction="sum") / (y >= 0).sum(),
+    ],
+)
+def test_sums_over_the_words_of_a_text_may_be_of_any_length(loss):
+    x, y = torch.randn(20, 6, 5), torch.randint(3, (20, 6))
+    y[:, 4:] = -100
+    released = []
+    for lengths in ((6, 6), (6, 4)):
+        model, optimizer, loader = private(plan_of(20, 100.0), nn.Linear(5, 3), (x, y), part_size=10)
+        with torch.no_grad():
+            model.weight.zero_()
+            model.bias.zero_()
+        for (a, b), length in zip(loader, lengths, strict=True):
+            loss(model(a[:, :length]).transpose(1, 2), b[:, :length]).backward()
+            optimizer.step()
+        released.append(model.weight.grad.double())
+
+    assert torch.allclose(*released, atol=1e-5)
+
+
 def sum_of(model, x, y):
     """Return the gradient of the sum of the words' losses over six, by its formula."""
     with torch.no_grad():
@@ -464,8 +539,8 @@ def loss_of_a_constant(model, optimizer, loader):
 
 
 def closure(model, optimizer, loader):
-    cross_entropy(model, *next(loader)).backward()
-    optimizer.step(lambda: None)
+    x, y = next(loader)
+    optimizer.step(lambda: cross_entropy(model, x, y))
 
 
 def exchanged_parameter(model, optimizer, loader):
@@ -489,7 +564,7 @@ def exchanged_parameter(model, optimizer, loader):
         (fewer_examples, ["along the first axis", "torch.no_grad()"]),
         (penalty, ["'weight'", "weight_decay"]),
         (root_of_a_mean, ["a mean or a sum", "SqrtBackward0", "cross_entropy(model(x), y)"]),
-        (closure, ["no closure", "Adam"]),
+        (closure, ["before loss.backward()"]),
         (exchanged_parameter, ["'weight'", "make_private"]),
     ],
 )

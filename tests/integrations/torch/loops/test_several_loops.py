@@ -22,6 +22,7 @@ BITS = {
     "flat": {"shares": 4},
     "in DistributedDataParallel": {"shares": 4, "ddp": True, "part_size": 3},
     "adaptive": {"shares": 5, "clipping": "adaptive"},
+    "dropout": {"shares": 4, "dropout": True, "part_size": 3},
     "groups, of few examples": {"shares": 4, "clipping": "groups", "probability": 0.05},  # shares without examples
 }
 
@@ -44,6 +45,7 @@ def found(tmp_path_factory):
     runs["resumed"] = (2, {**own, "resume": saved}, {})
     runs["alone"] = (1, {"ledger": str(folder / "alone.db"), "shares": 2}, {})
     runs["refused"] = (2, {"ledger": str(folder / "other.db")}, {})
+    runs["different lengths"] = (2, {"columns": 2}, {"1": {"columns": 1}})
     runs["different plans"] = (2, {}, {"1": {"probability": 0.3}})
     listed = [(str(folder / name), *run) for name, run in runs.items()]
     (folder / "runs.json").write_text(json.dumps(listed))
@@ -98,6 +100,13 @@ def test_what_rank_0_refuses_ends_all(found):
 
     assert "training" in said[0]["error"]
     assert said[1]["error"] == f"rank 0 of the training could not go on: {said[0]['error']}"
+
+
+def test_a_mean_over_other_numbers_in_another_process_is_refused(found):
+    for each in found["different lengths"]:
+        assert each["kind"] == "InvalidParameter"
+        assert "must have the same numbers of the loss an example" in each["error"]
+        assert "pad all texts" in each["error"]
 
 
 def test_processes_with_different_plans_are_refused(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from ferrodp.errors import FerroError, InvalidArrayType, InvalidParameter, InvalidType
@@ -58,7 +59,10 @@ def check_optimizer(torch: Any, optimizer: Any, parameters: dict[str, Any]) -> N
             f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}; for example "
             "torch.optim.Adam(model.parameters())"
         )
-    if isinstance(optimizer, (torch.optim.LBFGS, torch.optim.SparseAdam)):
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    # mutant: optimizer-that-needs-a-closure-taken
+    needs_closure = closure is not None and closure.default is inspect.Parameter.empty
+    if needs_closure or isinstance(optimizer, (torch.optim.LBFGS, torch.optim.SparseAdam)):
         raise InvalidParameter(
             f"optimizer must take dense gradients, once a step, got {type(optimizer).__name__}; for example "
             "torch.optim.Adam(model.parameters())"
@@ -90,7 +94,8 @@ def check_used(part: Part | None, step: Any) -> None:
         )
     raise FerroError(
         "the batch before was not used: loss.backward() and optimizer.step() have to be called for every batch, "
-        "whatever is in it, as which batches are left out is private"
+        "whatever is in it, as which batches are left out is private. No batch may be fetched ahead or accumulated; "
+        "for more examples a step, give make_private a part_size"
     )
 
 
@@ -111,18 +116,45 @@ def check_call(part: Part | None, *, is_training: bool) -> bool:
     return True
 
 
-def check_step(part: Part | None, step: Any, args: Any, kwargs: Any) -> None:
-    """Refuse ``optimizer.step()`` with a closure, and one that has no gradient to go by."""
-    if args or any(value is not None for value in kwargs.values()):
+def check_numbers(before: tuple[float, ...] | None, numbers: tuple[float, ...]) -> tuple[float, ...]:
+    """Return over how many numbers an example the means of a loss go; refuse a batch in which there are others."""
+    # mutant: mean-over-as-many-words-as-the-longest-text-has
+    if before is not None and numbers != before:
         raise InvalidParameter(
-            "optimizer.step() of a private training takes no closure, which would be called several times; use an "
-            "optimizer of first order such as torch.optim.SGD or Adam"
+            f"the loss must be a mean over as many numbers an example in every batch, got {_listed(numbers)} after "
+            f"{_listed(before)}: the length of one text would change the gradients of others. Pad all texts to one "
+            "length, or add the losses of a text up, as in losses.sum(1).mean()"
         )
+    return numbers
+
+
+def _listed(numbers: tuple[float, ...]) -> str:
+    return " and ".join(f"{number:g}" for number in numbers) or "none"
+
+
+def closure_of(args: Any, kwargs: Any) -> Any:
+    """Return the closure that ``optimizer.step()`` was given, or None; refuse anything else."""
+    given = [*args, *(value for name, value in kwargs.items() if name == "closure")]
+    others = [name for name, value in kwargs.items() if name != "closure" and value is not None]
+    if others or len(given) > 1 or (given and given[0] is not None and not callable(given[0])):
+        raise InvalidParameter(
+            "optimizer.step() of a private training takes a closure at most, which is called once; set learning rates "
+            "in the groups of the optimizer"
+        )
+    return given[0] if given else None
+
+
+def check_begun(part: Part | None, step: Any) -> None:
+    """Refuse ``optimizer.step()`` without a batch."""
     if part is None or step is None or part.is_used:
         raise FerroError(
             "optimizer.step() was called without a batch: take one from the loader that make_private returned, "
             "and call loss.backward() and optimizer.step() once for it"
         )
+
+
+def check_summed(part: Part) -> None:
+    """Refuse ``optimizer.step()`` that has no gradient to go by."""
     if not part.is_summed:
         raise FerroError("optimizer.step() was called before loss.backward(): there is no gradient of this batch")
 

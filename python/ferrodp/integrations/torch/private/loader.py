@@ -85,12 +85,13 @@ class PrivateLoader:
         for _ in range(len(self)):
             if not self.training._begin(self._most):
                 return
-            for batch in self._loader:
-                check_used(self.training._part, self.training._step)
+            batches = iter(self._loader)
+            while self.training._waiting:
+                self.training._begin_random()
+                batch = next(batches)
                 self.training._hand_out(batch)
                 yield batch
-                if not self.training._waiting:
-                    break
+                check_used(self.training._part, self.training._step)
         check_used(self.training._part, self.training._step)
 
     def __repr__(self) -> str:

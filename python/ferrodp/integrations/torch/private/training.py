@@ -143,6 +143,7 @@ class PrivateTraining:
         self._waiting: list[list[int]] = []
         self._share_ends: list[bool] = []
         self._part: checks.Part | None = None
+        self._numbers: tuple[float, ...] | None = None
         self._has_warned = False
         self._undo: list[Any] = []
         self._kind = _losses.kind_for(self)
@@ -150,6 +151,7 @@ class PrivateTraining:
     def _agreed(self, start: Any) -> PlanRun[Any]:
         """Return the run that rank 0 starts, and for other ranks one that stands where it does and draws nothing."""
         if self._world is None:
+            self._random = self._torch.initial_seed()
             run: PlanRun[Any] = start()
             return run
         started = []
@@ -157,11 +159,13 @@ class PrivateTraining:
         def do() -> dict[str, Any]:
             started.append(start())
             self._is_seeded = self._source is not None and not self._source.is_private
-            return {"state": started[0].state().decode(), "seeded": self._is_seeded}
+            seed = self._torch.initial_seed()
+            return {"state": started[0].state().decode(), "seeded": self._is_seeded, "random": seed}
 
         message = self._world.lead(do)
         # mutant: seeded-training-states-a-cost-on-other-ranks
         self._is_seeded = message["seeded"]
+        self._random = message["random"]
         return started[0] if started else self._following(message["state"].encode())
 
     def _following(self, state: bytes) -> PlanRun[Any]:
@@ -292,7 +296,7 @@ class PrivateTraining:
                 return {"stopped": self._plan_run.stopped, "state": self._plan_run.state().decode()}
             begun.append(found)
             assert found.indices is not None
-            return {"indices": found.indices.tolist(), "clip_norm": found.clip_norm.hex()}
+            return {"indices": found.indices.tolist(), "clip_norm": found.clip_norm.hex(), "number": found.number}
 
         message = self._world.lead(do)
         if begun:
@@ -302,7 +306,20 @@ class PrivateTraining:
                 self._plan_run = self._following(message["state"].encode())
                 self._stopped = message["stopped"]
             return None
-        return types.SimpleNamespace(indices=message["indices"], clip_norm=float.fromhex(message["clip_norm"]))
+        return types.SimpleNamespace(
+            indices=message["indices"], clip_norm=float.fromhex(message["clip_norm"]), number=message["number"]
+        )
+
+    def _begin_random(self) -> None:
+        """Let what the next part draws, such as dropout, be a matter of its share and step, whoever sums it."""
+        place = len(self._share_ends) - len(self._waiting)
+        if self._num_shares is None or not self._waiting[0] or (place and not self._share_ends[place - 1]):
+            return
+        assert self._step is not None
+        assert self.plan.population_size is not None
+        share = _several.share_of(self._waiting[0][0], self.plan.population_size, self._num_shares)
+        # mutant: dropout-of-the-rank-and-not-of-the-share
+        self._torch.manual_seed(_several.seed_of(self._random, self._step.number, share))
 
     def _hand_out(self, batch: Any) -> None:
         """Take the next part as the one that the model is to see."""
@@ -338,13 +355,15 @@ class PrivateTraining:
     def _backward(self, loss: Any) -> None:
         part = self._part
         assert part is not None
-        seed, scale = _losses.seed_of(loss, part.length)
+        seed = _losses.seed_of(loss, part.length)
+        self._numbers = checks.check_numbers(self._numbers, seed.numbers)
         before = {
             name: (each.grad, each.grad._version if each.grad is not None else 0)
             for name, each in self._parameters.items()
         }
         part.forwards = 0  # also where the pass fails: nothing is left of it
-        uses = self._module.backward(loss, seed)
+        with seed.corrected():
+            uses = self._module.backward(loss, seed.value)
         for name, parameter in self._parameters.items():
             gradient, version = before[name]
             if parameter.grad is not gradient or (gradient is not None and gradient._version != version):
@@ -358,7 +377,7 @@ class PrivateTraining:
         real = self._torch.arange(part.length, device=self._sum.total.device) < part.count
         self._warn_of_unused(uses)
         if uses:
-            self._sum.add(uses, self._groups(), scale, real, part.count)
+            self._sum.add(uses, self._groups(), seed.scale, real, part.count)
         else:
             raise InvalidParameter(
                 "the loss must depend on a trained parameter of the model, got one that depends on none: every release "
@@ -379,15 +398,23 @@ class PrivateTraining:
 
     def _optimize(self, plain: Any, args: Any, kwargs: Any) -> Any:
         part, step = self._part, self._step
-        checks.check_step(part, step, args, kwargs)
+        closure = checks.closure_of(args, kwargs)
+        checks.check_begun(part, step)
         assert part is not None
+        loss = None
+        if closure is not None:
+            # Once, and not by the optimizer, which might do it again for a second gradient.
+            with self._torch.enable_grad():
+                loss = closure()
+        checks.check_summed(part)
         if not part.is_last:
             part.is_used = True
-            return None
+            return loss
         self._check_model()
         self._release(step)
         part.is_used = True
-        return plain()
+        found = plain()
+        return found if closure is None else loss
 
     def _release(self, step: Any) -> None:
         total = self._sum.finish() if self._integers is None else self._sum.total
@@ -417,6 +444,8 @@ class PrivateTraining:
     def _release_to_all(self, world: _several.World, step: Any, flat: Any) -> None:
         """Add the shares of all ranks up, let rank 0 release them, and give all ranks the result."""
         assert self._integers is not None
+        # mutant: ranks-with-texts-of-different-lengths
+        world.check_alike({"numbers of the loss an example": self._numbers}, "pad all texts to one length")
         world.add_up(self._integers)
 
         def do() -> dict[str, Any]:

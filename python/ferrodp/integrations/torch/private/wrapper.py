@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ def make_private(
     model : torch.nn.Module
         On one device, which needs float64. It is changed in place, until ``optimizer.private.close()``.
     optimizer : torch.optim.Optimizer
-        Of all trained parameters of the model and no others; without a closure. It is changed in place.
+        Of all trained parameters of the model and no others. A closure is called once. It is changed in place.
     loader : torch.utils.data.DataLoader
         Its dataset, workers, collate function and pinning are kept. Its order and batch size are not: the plan draws.
     plan : PrivacyPlan
@@ -74,7 +75,8 @@ def make_private(
     shares : int, optional
         Into how many ranges the population is cut, each of which is summed by itself and rounded to a grid of integers;
         not below the number of processes, by default that. The same number gives the same bits in any number of
-        processes, where layers draw no random numbers. None in a process that is alone: one sum, without a grid.
+        processes: PyTorch's generator begins each share anew, so that dropout is the same, too. None in a process that
+        is alone: one sum, without a grid.
 
     Returns
     -------
@@ -102,7 +104,8 @@ def make_private(
     -----
     Each output of the model has the examples along its first axis, and so has each argument as long as the batch. The
     loss is a mean or a sum over examples; a mean is taken so that an example's gradient does not depend on how many
-    others there are, or which of their words are ignored. Nothing else but the loss of an example may depend on it.
+    others there are, or which of their words are ignored. A mean over words goes over all places of a batch, so texts
+    are padded to one length; another is refused. Nothing else but the loss of an example may depend on it.
 
     Sums are formed in float64 with a proven error bound, which is taken off the clip norm: less than 0.05 %. So the
     noise is that of the plan, and `plan.event` is what is charged. It is assumed that what PyTorch computes for an
@@ -208,6 +211,8 @@ def _connect(torch: Any, training: PrivateTraining, model: Any, optimizer: Any) 
     def forward(_: Any, *args: Any, **kwargs: Any) -> Any:
         return training._forward(plain, args, kwargs)
 
+    _show_signature(forward, plain)
+
     def private_step(_: Any, *args: Any, **kwargs: Any) -> Any:
         return training._optimize(step, args, kwargs)
 
@@ -241,6 +246,16 @@ def _connect(torch: Any, training: PrivateTraining, model: Any, optimizer: Any) 
         training._undo.append(lambda owner=owner, name=name, before=before: _restore(owner, name, before))
     optimizer.private = training
     training._undo.append(lambda: delattr(optimizer, "private"))
+
+
+def _show_signature(function: Any, plain: Any) -> None:
+    """Let a method say that it takes what `plain` takes: trainers choose by it which columns a model gets."""
+    try:
+        signature = inspect.signature(plain)
+    except (TypeError, ValueError):
+        return
+    own = inspect.Parameter("_private", inspect.Parameter.POSITIONAL_ONLY)
+    function.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
 
 
 def _restore(owner: Any, name: str, before: Any) -> None:
