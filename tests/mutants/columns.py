@@ -210,6 +210,13 @@ MUTANTS = [
         "labels of rows",
     ),
     (
+        "keys of another type than the categories of a column match nothing, in silence",
+        "categories-of-another-type-match-nothing",
+        "if held_words := _held(held):",
+        "if held_words := '':",
+        "labels of rows",
+    ),
+    (
         "one element decides whether a list is refused",
         "one-row-decides-whether-a-list-is-refused",
         "return np.fromiter(map(number, values), np.float64, len(values))",

@@ -166,6 +166,20 @@ def test_other_typed_columns_are_labels(kind, library):
         fd.private_mean(column, bounds=(0, 1), epsilon=1.0)
 
 
+def categories_of_another_type():
+    """Categories of pandas and polars whose dtype says what they are, with labels that it excludes."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    stamps = pandas.Series([pandas.Timestamp(NOON)] * 9)
+    return [
+        (pandas.Series(["a", "b"] * 9, dtype="category"), [1, 2]),
+        (pandas.Series([1, 2] * 9, dtype="category"), ["1"]),
+        (stamps.astype("category"), ["2020-01-31"]),
+        (stamps.dt.tz_localize("UTC").astype("category"), [NOON]),
+        (polars.Series(["a", "b"] * 9, dtype=polars.Categorical), [1, 2]),
+        (polars.Series(["a", "b"] * 9, dtype=polars.Enum(["a", "b"])), [DAY]),
+    ]
+
+
 def test_labels_that_no_row_of_the_columns_type_can_equal_are_refused():
     integers, texts, halves = np.array([1, 2] * 50), np.array(["a", "b"] * 50), np.array([0.1, 0.5] * 50, np.float32)
     days = np.array([DAY] * 9, "datetime64[D]")
@@ -177,6 +191,7 @@ def test_labels_that_no_row_of_the_columns_type_can_equal_are_refused():
         (days, [NOON]),
         (days.astype("datetime64[us]"), [DAY]),
         (days.astype("datetime64[us]"), [UTC]),
+        *categories_of_another_type(),
     ]:
         with pytest.raises(InvalidArrayType, match=r"^categories must be .*no row could equal another"):
             fd.private_histogram(column, categories=labels, epsilon=1.0)

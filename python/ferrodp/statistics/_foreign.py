@@ -139,8 +139,10 @@ def _of_pandas(values: Any, name: str) -> Numbers | Labels:
     if kind == "CategoricalDtype":
         coded = getattr(values, "cat", values)
         held = coded.categories.dtype
-        numeric = isinstance(held, np.dtype) and held.kind in KINDS
-        words = "categories that are numbers" if numeric else "categories"
+        words = "categories"
+        # mutant: categories-of-another-type-match-nothing
+        if held_words := _held(held):
+            words += f" that are {held_words}"
         conversion = _PANDAS
         if type(held).__name__ in ("DatetimeTZDtype", "PeriodDtype") or getattr(held, "kind", "O") in "mM":
             of = "values.categories" if coded is values else "values.cat.categories"
@@ -167,6 +169,13 @@ def _of_pandas(values: Any, name: str) -> Numbers | Labels:
         return Numbers(plain, np.asarray(values.isna(), dtype=np.bool_), True)
     shown = str(getattr(dtype, "name", kind)).partition("[")[0]
     raise _refused(name, shown, "values.sparse.to_dense()" if kind == "SparseDtype" else 'values.astype("float64")')
+
+
+def _held(dtype: Any) -> str:
+    """Return what categories of a dtype of pandas are, or nothing if it does not say."""
+    if isinstance(dtype, np.dtype):
+        return "numbers" if dtype.kind in KINDS else _TIMES.get(dtype.kind, "")
+    return {"StringDtype": "strings", "DatetimeTZDtype": "datetimes with a time zone"}.get(type(dtype).__name__, "")
 
 
 _TIMES = {"M": "datetimes", "m": "durations"}
@@ -198,8 +207,8 @@ _FILLS |= {f"{sign}Int{bits}": 0 for sign in ("", "U") for bits in (8, 16, 32, 6
 _FILLS |= {f"Float{bits}": float("nan") for bits in (16, 32, 64)}
 _POLARS_LABELS = {
     "String": ("strings", _POLARS),
-    "Categorical": ("categories", _POLARS),
-    "Enum": ("categories", _POLARS),
+    "Categorical": ("categories that are strings", _POLARS),
+    "Enum": ("categories that are strings", _POLARS),
     "Date": ("dates", "convert it to days with values.cast(polars.Int32)"),
     "Datetime": ("datetimes", 'convert it to milliseconds with values.dt.epoch("ms")'),
     "Duration": ("durations", "convert it to milliseconds with values.dt.total_milliseconds()"),

@@ -278,8 +278,8 @@ def public_labels(categories: Any, name: str = "categories") -> Known:
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _OF_KIND: dict[str, tuple[type, ...]] = {
+    "numbers": _NUMBERS,
     "strings": (str,),
-    "categories that are numbers": _NUMBERS,
     "bytes": (bytes,),
     "dates": (datetime.date,),
     "datetimes": (datetime.datetime,),
@@ -306,14 +306,15 @@ def matching(known: Known, found: Numbers | Labels, name: str) -> Known:
             if np.unique(known).size != known.size:
                 raise InvalidArray(f"{name} must be all different as {held}, the dtype of the column")
         return known
-    accepted = _OF_KIND.get(found.kind)
+    kind = found.kind.removeprefix("categories that are ")
+    accepted = _OF_KIND.get(kind)
     if accepted is None:
         return known
     labels = known.tolist() if isinstance(known, np.ndarray) else known
-    zoned = {"datetimes": False, "datetimes with a time zone": True}.get(found.kind)
+    zoned = {"datetimes": False, "datetimes with a time zone": True}.get(kind)
     for label in labels:
         plain = key.value if hasattr(key := next(keys_of([label])), "value") else key
-        fits = isinstance(plain, accepted) and not (found.kind == "dates" and isinstance(plain, datetime.datetime))
+        fits = isinstance(plain, accepted) and not (kind == "dates" and isinstance(plain, datetime.datetime))
         if not fits or (zoned is not None and (plain.tzinfo is not None) is not zoned):
             raise _no_match(name, found.kind, f"{found.kind}", labels)
     return known
