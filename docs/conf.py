@@ -16,7 +16,16 @@ author = "The FerroDP developers"
 copyright = author
 version = release = ferrodp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "pages", "links", "gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "mathml",
+    "pages",
+    "links",
+    "gallery",
+    "classes",
+]
 extensions += ["sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["_ext", "_build"]
 
@@ -35,11 +44,11 @@ toc_object_entries_show_parents = "hide"
 
 # A name that several modules export is documented where it is at home; elsewhere it would be a second target of links.
 _EVENTS = set(ferrodp.events.__all__)
-_ELSEWHERE = {"api/accounting": _EVENTS, "api/submodules": _EVENTS | set(ferrodp.accounting.__all__)}
+ferrodp_elsewhere = {"api/accounting": _EVENTS, "api/submodules": _EVENTS | set(ferrodp.accounting.__all__)}
 
 
 def _skip(app, what, name, member, skip, options):
-    elsewhere = what == "module" and name in _ELSEWHERE.get(app.env.docname, ())
+    elsewhere = what == "module" and name in ferrodp_elsewhere.get(app.env.docname, ())
     field_of_a_tuple = str(getattr(member, "__doc__", "")).startswith("Alias for field number")
     return True if elsewhere or field_of_a_tuple else None
 

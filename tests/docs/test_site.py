@@ -11,8 +11,10 @@ pytest.importorskip("sphinx", reason="building pages needs ferrodp[docs]")
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from ferrodp import correlated
+
 ROOT = Path(__file__).parents[2]
-EXTENSIONS = ["myst_parser", "mathml", "pages", "links"]
+EXTENSIONS = ["myst_parser", "sphinx.ext.autodoc", "mathml", "pages", "links", "classes"]
 REFERENCES = '# References\n\n- [Mir17] Mironov, "Rényi differential privacy", CSF 2017.\n'
 
 
@@ -22,7 +24,7 @@ def build(tmp_path):
 
     def built(**pages):
         source = tmp_path / "source"
-        source.mkdir()
+        (source / "api").mkdir(parents=True)
         for name, text in {"references": REFERENCES, **pages}.items():
             (source / f"{name}.md").write_text(f"---\norphan: true\n---\n{text}", encoding="utf-8")
         warnings = StringIO()
@@ -104,3 +106,21 @@ def test_records_are_files_to_open_newest_first(build, tmp_path):
     assert "46 digests" in (tmp_path / "built" / link).read_text(encoding="utf-8")
     assert "46 digests" not in html
     assert not warnings
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")  # of Sphinx
+def test_a_class_has_a_page_that_the_page_of_its_module_lists(build, tmp_path):
+    directive = "```{eval-rst}\n.. automodule:: ferrodp.correlated\n   :members:\n```\n"
+    _, warnings = build(index="# Page\n", **{"api/correlated": f"# ferrodp.correlated\n\n{directive}"})
+
+    pages = tmp_path / "built" / "api"
+    module = (pages / "correlated.html").read_text(encoding="utf-8")
+    own = {path.stem.rpartition(".")[2] for path in (pages / "classes").glob("*.html")}
+    assert own == {name for name in correlated.__all__ if isinstance(getattr(correlated, name), type)}
+    assert len(own) > 5
+    for name in own:
+        assert f'href="classes/ferrodp.correlated.{name}.html"' in module
+        assert f'id="ferrodp.correlated.{name}"' not in module
+        page = (pages / "classes" / f"ferrodp.correlated.{name}.html").read_text(encoding="utf-8")
+        assert f'id="ferrodp.correlated.{name}"' in page
+    assert "duplicate object" not in warnings
