@@ -1,9 +1,10 @@
 """Errors of quantiles, minima and maxima beside diffprivlib and OpenDP: the same columns, bounds and ε.
 
-    PYTHONPATH=python python benches/statistics/quantiles.py [REPETITIONS [FIRST]]
+    PYTHONPATH=python python benches/statistics/quantiles.py [REPETITIONS [FIRST]] [--run]
 
-in an environment with diffprivlib 0.6.6, scikit-learn 1.5.2 and opendp 0.16. The error of a released number is its
-distance from the quantiles of the clamped column: from all numbers with at most q·n rows below and (1 − q)·n above.
+The errors of the others are exact, from the laws of their choices (`laws.py`), unless `--run` calls them, in an
+environment with diffprivlib 0.6.6, scikit-learn 1.5.2 and opendp 0.16. The error of a released number is its distance
+from the quantiles of the clamped column: from all numbers with at most q·n rows below and (1 − q)·n above.
 Extremes are the quantiles 0 and 1, and for us `private_min` and `private_max` with their default rank. OpenDP chooses
 among the integers between the bounds of a column of integers, if these are at most 1001, and among 1001 evenly spaced
 numbers otherwise.
@@ -19,13 +20,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import diffprivlib.tools
+import laws
 import numpy as np
-import opendp.prelude as dp
 
 import ferrodp as fd
 
-dp.enable_features("contrib")
 EPSILONS = (0.1, 1.0, 10.0)
 STATISTICS = {"min": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "max": 1.0}
 LIBRARIES = ("ferrodp", "diffprivlib", "opendp")
@@ -109,14 +108,32 @@ def ours(case: Case, quantile: float, epsilon: float) -> Callable[[], float]:
 
 def of_diffprivlib(case: Case, quantile: float, epsilon: float) -> Callable[[], float]:
     """Return one release of diffprivlib."""
+    import diffprivlib.tools
+
     return lambda: float(diffprivlib.tools.quantile(case.rows, quantile, epsilon=epsilon, bounds=case.bounds))
+
+
+def candidates_of(case: Case) -> laws.Doubles:
+    """Return the candidates that OpenDP is given."""
+    lower, upper = case.bounds
+    few = case.whole and upper - lower < CANDIDATES
+    return np.arange(lower, upper + 1.0) if few else np.linspace(lower, upper, CANDIDATES)
+
+
+def exact(case: Case, quantile: float, epsilon: float, times: int) -> list[Error | None]:
+    """Return the errors of the others, and what a root mean square of so many repetitions would be off."""
+    runs = laws.Runs(case.rows, case.bounds, quantiles_of(case, quantile))
+    found = [laws.of_diffprivlib(runs, quantile, epsilon)]
+    found.append(laws.of_opendp(runs, quantile, epsilon, candidates_of(case)))
+    return [Error(each.root, each.spread(times)) for each in found]
 
 
 def of_opendp(case: Case, quantile: float, epsilon: float) -> Callable[[], float]:
     """Return one release of OpenDP."""
-    lower, upper = case.bounds
-    few = case.whole and upper - lower < CANDIDATES
-    candidates = np.arange(lower, upper + 1.0) if few else np.linspace(lower, upper, CANDIDATES)
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    candidates = candidates_of(case)
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
 
     def make(scale: float) -> Any:
@@ -158,23 +175,29 @@ def judged(found: list[Error | None]) -> str:
     return "~" if mine.value - best.value <= 2.0 * math.hypot(mine.spread, best.spread) else "*"
 
 
-def main(times: int, first: int) -> None:
+def main(times: int, first: int, run: bool) -> None:
     """Print the table, from a column on."""
     warnings.simplefilter("ignore")
     totals: dict[str, list[int]] = {name: [0, 0, 0] for name in STATISTICS}
     seconds = dict.fromkeys(LIBRARIES, 0.0)
-    print(f"{times} repetitions; FerroDP / diffprivlib / OpenDP; ~ within Monte-Carlo error of the least, * larger")
+    how = "of all" if run else "of FerroDP, the others exactly"
+    print(
+        f"{times} repetitions {how}; FerroDP / diffprivlib / OpenDP; ~ within Monte-Carlo error of the least, * larger"
+    )
     for case in columns()[first:]:
         print(f"\n{case.name}: {case.rows.size} rows, bounds {case.bounds}", flush=True)
         for name, quantile in STATISTICS.items():
             line = []
             for epsilon in EPSILONS:
                 found = []
-                for library, make in zip(LIBRARIES, (ours, of_diffprivlib, of_opendp), strict=True):
+                called = (ours, of_diffprivlib, of_opendp) if run else (ours,)
+                for library, make in zip(LIBRARIES, called, strict=False):
                     release = functools.partial(make, case, quantile, epsilon)()
                     before = time.process_time()
                     found.append(error(release, case, quantile, times))
                     seconds[library] += time.process_time() - before
+                if not run:
+                    found += exact(case, quantile, epsilon, times)
                 mark = judged(found)
                 totals[name][" ~*".index(mark)] += 1
                 line.append(" / ".join("fails" if each is None else f"{each.value:.3g}" for each in found) + mark)
@@ -186,4 +209,5 @@ def main(times: int, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*[int(each) for each in (*sys.argv[1:], *["100", "0"][len(sys.argv) - 1 :])])
+    given = [each for each in sys.argv[1:] if each != "--run"]
+    main(*[int(each) for each in (*given, *["100", "0"][len(given) :])], run="--run" in sys.argv)

@@ -375,6 +375,8 @@ def choose_candidate(
 def choose_run_of_candidates(
     utilities: _Floats,
     counts: npt.NDArray[np.uint64],
+    permuted: int,
+    unit: int,
     epsilon: float,
     sensitivity: float,
     factor: int,

@@ -98,7 +98,19 @@ def runs_of_candidates() -> bool:
         thirds[int(mechanism.release_from_runs([0.0], counts[3:], lambda _, place: place >> 62))] += 1
     shares = np.array([3.0, 10.0, 8.0, 0.0]) / 21.0
     tolerance = 6.0 * np.sqrt(draws * shares * (1.0 - shares))
-    return bool((np.abs(runs - draws * shares) > tolerance).any() or (np.abs(thirds - draws / 3) > 155).any())
+    flips = fd.PermuteAndFlip(scale=1.0, sensitivity=1.0)
+    mixed, two, none = np.zeros(2), np.array([2, 1], np.uint64), np.zeros(2, np.uint64)
+    for _ in range(draws):
+        # two uniform arrivals against one, and one against a weight of 3/4
+        mixed[0] += flips.release_from_runs([0.0, 0.0], two, lambda run, _: run == 0, weights=none)
+        one, three = np.array([1, 0], np.uint64), np.array([0, 3], np.uint64)
+        mixed[1] += flips.release_from_runs([0.0, 0.0], one, lambda run, _: run == 0, weights=three, unit=2)
+    due = draws * np.array([2.0 / 3.0, (1.0 - np.exp(-0.75)) / 0.75])
+    return bool(
+        (np.abs(runs - draws * shares) > tolerance).any()
+        or (np.abs(thirds - draws / 3) > 155).any()
+        or (np.abs(mixed - due) > 165).any()
+    )
 
 
 def places_of_candidates() -> bool:

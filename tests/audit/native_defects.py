@@ -62,6 +62,8 @@ CHECKED = (
 FOUND_BY: dict[str, tuple[str, ...]] = {
     "the filter of runs of candidates forgets how many they are": ("runs of candidates",),
     "the place in a run is the remainder of a word": ("runs of candidates",),
+    "the first of uniform arrivals is an exponential one": ("runs of candidates",),
+    "weights of runs count as whole candidates": ("runs of candidates",),
     "the last elements of differences are not subtracted": ("differences",),
     "factors are not shrunk": ("rows that are returned",),
     "a second element of a row is overlooked": ("replay: rows of two elements",),
@@ -321,6 +323,7 @@ UNSEEN: dict[str, str] = {
     "a child of a bit generator draws on from zeros": _GENERATOR,
     "a list of contenders that is full keeps the first instead of the winner": _CONTENDERS,
     "the exact race of runs forgets how many candidates they are": _CONTENDERS,
+    "the exact race of uniform arrivals forgets how many they are": _CONTENDERS,
 }
 """Names of defects that no audit finds, and why: what would have to be drawn to see them."""
 

@@ -1,5 +1,6 @@
 """Choices have exactly the stated probabilities, and these keep the stated ε: formulas, keys, counts."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -162,6 +163,83 @@ def test_permute_and_flip_falls_short_by_no_more_than_the_exponential_mechanism(
         )
 
         assert softmax / 2 - SLACK <= flip <= softmax + SLACK
+
+
+# runs -------------------------------------------------------------------------------------------------------------
+
+RUNS = [
+    ([0.0, 1.0, 3.0], [2, 1, 1], [0.0, 0.5, 2.0], 0.8),
+    ([1.0, 1.0], [1, 0], [0.25, 3.0], 1.5),
+    ([-2.0, 0.0], [3, 1], [0.0, 0.0], 1.0),
+    ([0.0, 0.5, 0.25], [0, 0, 0], [1.0, 2.0, 0.125], 2.0),
+]
+
+
+def test_a_race_of_one_kind_is_permute_and_flip_or_the_exponential_mechanism():
+    utilities, copies = [0.0, 1.0, 3.0], [2, 1, 1]
+    with mp.workdps(20):
+        flips = selection.exponential([0.0, 0.0, 1.0, 3.0], 0.8)
+        found = selection.race(utilities, 0.8, copies, [0] * 3)
+        softmax = selection.race(utilities, 0.8, [0] * 3, [2.0, 1.0, 1.0])
+
+        assert found[:3] == pytest.approx([flips[0] + flips[1], *flips[2:]], rel=1e-12)
+        assert softmax[3:] == pytest.approx([2 * selection.gumbel([0.0, 0.0, 1.0, 3.0], 0.8)[0],
+                                             *selection.gumbel([0.0, 0.0, 1.0, 3.0], 0.8)[2:]], rel=1e-12)  # fmt: skip
+    assert selection.permuted(utilities, 0.8, copies) == pytest.approx([float(each) for each in found[:3]], rel=1e-12)
+
+
+@pytest.mark.parametrize(("utilities", "whole", "weights", "scale"), RUNS)
+def test_a_race_of_both_kinds_costs_no_more_than_epsilon(utilities, whole, weights, scale):
+    """Every shift of every utility by −d, 0 or d, and by 0 or d where these are monotonic."""
+    d = 0.5
+    with mp.workdps(20):
+        before = selection.race(utilities, scale, whole, weights)
+        assert mpmath.fsum(before) == pytest.approx(1.0, rel=1e-12)
+        for monotonic in (False, True):
+            epsilon = (1 if monotonic else 2) * d / scale
+            for shifts in itertools.product([0.0, d] if monotonic else [-d, 0.0, d], repeat=len(utilities)):
+                moved = [u + shift for u, shift in zip(utilities, shifts, strict=True)]
+                after = selection.race(moved, scale, whole, weights)
+                for p, q in zip(before, after, strict=True):
+                    assert not p or abs(mpmath.log(p / q)) <= epsilon + 1e-9
+
+
+def test_less_than_one_uniform_arrival_would_cost_more():
+    """Why weights below one are those of exponential arrivals: 1 − (1 − v)^m is not concave in v for m < 1."""
+    d, m = 0.1, 0.01
+    beyond = lambda v: 1.0 - (1.0 - v) ** m  # noqa: E731
+    assert beyond(math.exp(-d) * 0.999_999) < math.exp(-d) * beyond(0.999_999)
+
+
+@pytest.mark.parametrize(("utilities", "whole", "weights", "scale"), RUNS)
+def test_runs_win_as_often_as_the_race_says(utilities, whole, weights, scale):
+    """6 000 seeded choices: chi-square with up to 5 degrees of freedom, below 40 except with probability 2e-7."""
+    draws, unit, count = 6_000, 3, len(utilities)
+    mechanism, source = PermuteAndFlip(scale=scale, sensitivity=1.0), seeded(SEED)
+    parts = [np.array(whole, np.uint64), np.array([int(8 * each) for each in weights], np.uint64)]
+    found = np.zeros(2 * count)
+    for _ in range(draws):
+        chosen = mechanism.release_from_runs(
+            utilities, parts[0], lambda run, _: run, weights=parts[1], unit=unit, source=source
+        )
+        found[int(chosen)] += 1
+    with mp.workdps(15):
+        due = draws * np.array([float(each) for each in selection.race(utilities, scale, whole, weights)])
+    assert not found[due == 0.0].any()
+    kept = due > 0.0
+    assert ((found[kept] - due[kept]) ** 2 / due[kept]).sum() < 40.0
+
+
+@pytest.mark.parametrize(("permuted", "unit"), [(0, 0), (5, 0), (3, 0), (3, 41), (0, 63)])
+def test_runs_are_those_of_the_reference(permuted, unit):
+    """Counts of any size, a run of none among them: the outcome for a key, bit for bit."""
+    utilities, counts = [0.0, 1.0, 2.5, -20.0, 1.0], [3, 1, 0, 2**55 + 1, 2**20]
+    for call in range(20):
+        key = keystream.call_key(SEED, call)
+        found = _native.choose_run_of_candidates(
+            np.array(utilities), np.array(counts, np.uint64), permuted, unit, 1.0, 0.7, 1, key
+        )
+        assert selection.choose_run(key, utilities, counts, permuted, unit, 0.7) == found
 
 
 # outcomes ---------------------------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ MUTANTS = [
     (
         "the race is won by permute-and-flip",
         "race-won-by-permute-and-flip",
-        "self.race()",
+        "self.race(First::ONE, First::ONE)",
         "self.leads(self.high, self.low)",
         "selection tapes",
     ),
@@ -263,15 +263,36 @@ MUTANTS = [
     (
         "the filter of runs of candidates forgets how many they are",
         "filter-of-runs-without-their-counts",
-        " * count as f64",
+        " * weight",
         "",
         "selection margins",
     ),
     (
         "the exact race of runs forgets how many candidates they are",
         "exact-race-of-runs-without-their-counts",
-        "let scaled = Rational {",
-        "let of_low = of_high; let scaled = Rational {",
+        "u128::from(count)",
+        "1",
+        "selection margins",
+    ),
+    (
+        "the exact race of uniform arrivals forgets how many they are",
+        "exact-race-of-uniform-arrivals-without-their-number",
+        "at(p)), count)",
+        "at(p)), 1)",
+        "selection margins",
+    ),
+    (
+        "the first of uniform arrivals is an exponential one",
+        "first-of-uniform-arrivals-an-exponential-one",
+        "one_minus_exp(least).lower, one_minus_exp(most).upper",
+        "least, most",
+        "selection margins",
+    ),
+    (
+        "weights of runs count as whole candidates",
+        "weights-of-runs-taken-for-whole-candidates",
+        "-i32::from(self.unit)",
+        "0",
         "selection margins",
     ),
     (

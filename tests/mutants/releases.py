@@ -32,6 +32,13 @@ MUTANTS = [
         "choices",
     ),
     (
+        "weights of a race are permuted",
+        "weights-of-the-race-permuted",
+        "values.size if",
+        "numbers.size if",
+        "choices",
+    ),
+    (
         "permute-and-flip passes for the exponential mechanism",
         "permute-and-flip-passes-for-exponential",
         "exponential",

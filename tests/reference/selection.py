@@ -11,6 +11,8 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 import mpmath
+import numpy as np
+import numpy.typing as npt
 from mpmath import mp, mpf
 
 from . import keystream
@@ -50,6 +52,38 @@ def exponential(utilities: Sequence[float], scale: float) -> list[mpf]:
         subsets = (chosen for size in range(len(others) + 1) for chosen in combinations(others, size))
         found.append(own * mpmath.fsum((-1) ** len(each) * mpmath.fprod(each) / (len(each) + 1) for each in subsets))
     return found
+
+
+def race(utilities: Sequence[float], scale: float, whole: Sequence[int], weights: Sequence[float]) -> list[mpf]:
+    """Return the probability that the winner is one of `whole[i]` uniform arrivals, and of a weight, for each i.
+
+    With w = e^((u − max u)/s), none of the uniform arrivals of a run is before z with probability (1 − w·z)^m, and no
+    exponential one with e^(−λ·w·z): the integral over z of the rate of one times the product of all.
+    """
+    coins = [mpmath.exp(u) for u in scaled(utilities, scale)]
+    present = [(w, mpf(m), exact(weight)) for w, m, weight in zip(coins, whole, weights, strict=True)]
+    end = min([1 / w for w, m, _ in present if m] or [mpf(300) / mpmath.fsum(w * weight for w, _, weight in present)])
+
+    def none_before(z: mpf) -> mpf:
+        return mpmath.fprod((1 - w * z) ** m * mpmath.exp(-weight * w * z) for w, m, weight in present)
+
+    def rate(w: mpf, m: mpf, z: mpf) -> mpf:
+        return m * w / (1 - w * z) * none_before(z)
+
+    ends = [mpf(0), *(end / 2**k for k in range(14, -1, -1))]  # many arrivals: all of it is near 0
+    rest = mpmath.quad(none_before, ends)
+    first = [mpmath.quad(lambda z, w=w, m=m: rate(w, m, z), ends) if m else mpf(0) for w, m, _ in present]
+    return first + [weight * w * rest for w, _, weight in present]
+
+
+def permuted(utilities: npt.ArrayLike, scale: float, copies: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the probabilities of permute-and-flip in floats: the integral of a polynomial, by a rule exact for it."""
+    u, m = np.asarray(utilities, float), np.asarray(copies, int)
+    coins = np.where(m > 0, np.exp((u - u[m > 0].max()) / scale), 0.0)
+    nodes, weights = np.polynomial.legendre.leggauss(int(m.sum()) // 2 + 1)
+    z = (nodes + 1.0) / 2.0
+    others = (1.0 - np.outer(z, coins)) ** np.maximum(m - (np.eye(u.size, dtype=int)[:, None, :]), 0)
+    return m * coins * (others.prod(axis=2) @ (weights / 2.0))
 
 
 Terms = dict[int, mpf]
@@ -127,6 +161,33 @@ def choose(noise: str, key: bytes, utilities: Sequence[float], scale: float) -> 
         winner = max(range(len(noisy)), key=lambda i: noisy[i])
         assert all(noisy[winner] - other > mpf(2) ** -400 for i, other in enumerate(noisy) if i != winner)
     return winner
+
+
+def choose_run(
+    key: bytes, utilities: Sequence[float], counts: Sequence[int], permuted: int, unit: int, scale: float
+) -> tuple[int, int]:
+    """Return the run that arrives first, and the place in it: the first `permuted` are of uniform arrivals."""
+    with mp.workprec(2 * DIGITS):
+        best = []
+        for i, (u, count) in enumerate(zip(scaled(utilities, scale), counts, strict=True)):
+            if not count:
+                continue
+            middle = (mpf(uniform(key, i)) + mpf(0.5)) / mpf(2) ** DIGITS
+            first = -mpmath.log1p(-middle) / count
+            arrival = -mpmath.expm1(-first) if i < permuted else first * mpf(2) ** unit
+            best.append((arrival * mpmath.exp(-u), i))
+        run = min(best)[1]
+    return run, place(key, counts[run])
+
+
+def place(key: bytes, count: int) -> int:
+    """Return the first word below a number, of those of the last stream, cut to as many bits as the largest has."""
+    bits, counter = max((count - 1).bit_length(), 1), 0
+    while True:
+        for word in keystream.block_words(key, 2**64 - 1, counter):
+            if word % 2**bits < count:
+                return word % 2**bits
+        counter += 1
 
 
 def respond(key: bytes, index: int, answer: int, noise_parameter: float, categories: int) -> int:

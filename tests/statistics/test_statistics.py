@@ -230,9 +230,9 @@ def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(missing, 
         held = [sum(x > 1.7e308 or (x > -1.7e308 and Fraction(x) > m) for m in middles) for x in counted]
         below, above = ([sum(test(x, c) for x in held) for c in range(6)] for test in (operator.lt, operator.gt))
         n, a, b = len(held), ratio.numerator, ratio.denominator
-        due = [-max(0, b * i - a * n, a * n - b * (n - j)) for i, j in zip(below, above, strict=True)]
+        due = [-max(b * i - a * n, a * n - b * (n - j)) for i, j in zip(below, above, strict=True)]
         assert found.tolist() == due
-        assert found.max() == 0.0
+        assert found.max() >= 0.0
         return found
 
     moved = np.abs(utilities([*rows, joined]) - utilities(rows)).max()

@@ -56,7 +56,7 @@ CALLS = {  # name: (largest k, source)
     "randomize_responses": (10**6, "native.randomize_responses(i(k) % 5, 1.0, 5, None, None)"),
     "choose_candidate": (10**6, "native.choose_candidate(f(k), 'gumbel', 1.0, 1.0, 2, None)"),
     "choose_candidate, exponential": (10**5, "native.choose_candidate(f(k), 'exponential', 1.0, 1.0, 2, None)"),
-    "choose_run_of_candidates": (10**5, "native.choose_run_of_candidates(f(k), u(k), 1.0, 1.0, 2, None)"),
+    "choose_run_of_candidates": (10**5, "native.choose_run_of_candidates(f(k), u(k), k // 2, 9, 1.0, 1.0, 2, None)"),
     "CorrelatedStream, rows": (
         300,
         "one = native.CorrelatedStream('rows', np.tril(np.ones((k, k))).ravel(), f(0), k, False, 1.0, -20, 9, None); "

@@ -244,7 +244,111 @@ class _Selection:
         return chosen if candidates is None else candidates[chosen]
 
 
-class ExponentialMechanism(_Selection):
+class _Race(_Selection):
+    """A mechanism that is a race of candidates, of which many may come as one."""
+
+    __slots__ = ()
+
+    @_arrays.quiet
+    def release_from_runs(
+        self,
+        utilities: npt.ArrayLike,
+        counts: npt.NDArray[np.uint64],
+        candidate: Callable[[int, int], float],
+        *,
+        weights: npt.NDArray[np.uint64] | None = None,
+        unit: int = 0,
+        observed: npt.NDArray[np.float64] | None = None,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> float:
+        r"""Choose among runs of equally useful candidates: as `release` among all of them, at the cost of the runs.
+
+        Parameters
+        ----------
+        utilities : array of float, shape (r,)
+            Of each run; what is not finite counts as 0, and an integer beyond 2⁵³ as the nearest float: the
+            sensitivity is that of these numbers.
+        counts : array of uint64, shape (r,)
+            How many candidates each run stands for; a run of none is never chosen.
+        candidate : function
+            Returns the candidate of a run at a place, from 0 up; of run r + i, that of the weights of run i.
+        weights : array of uint64, shape (r,), optional
+            So many further candidates in each run, which take part in the race of the exponential mechanism and weigh
+            2^−`unit` of one each: public, like everything but the utilities.
+        unit : int
+            From 0 to 63.
+        observed : array of float, optional
+            What `fd.testing.record` keeps and compares between neighbors in place of `utilities`, whose number
+            depends on the data: the utilities of some public candidates.
+        source, ticket
+            As for `release`.
+
+        Returns
+        -------
+        float
+            The chosen candidate.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
+            If an argument is not accepted, by its type, dtype, shape or length, or if there is no candidate at all.
+            Nothing was drawn.
+        TicketError
+            If `ticket` was used or cancelled before. Nothing was drawn.
+        EntropyError
+            If the operating system gives no key.
+
+        Notes
+        -----
+        Both mechanisms are races that the candidate with the least :math:`W_i e^{-u_i/s}` wins: W is exponential in the
+        former, and uniform in (0, 1) in permute-and-flip, where it is the place in a random order [DKSSWXZ21]. The
+        first of m arrivals is :math:`E/m`, or :math:`1 - e^{-E/m}`, for one exponential variable E; its place in the
+        run is uniform and independent of that.
+
+        Privacy asks of the noise :math:`X = -\ln W` that :math:`P[X > x + d] \ge e^{-d} P[X > x]` for d ≥ 0, of
+        each run by itself: see `ReportNoisyMax`. With :math:`v = e^{-x}` that probability is
+        :math:`1 - e^{-mv}` or :math:`1 - (1 - v)^m`: concave in v and 0 at 0, for any m > 0 in the first case, and for
+        m ≥ 1 in the second. So runs of both kinds may be mixed, and weights of the first kind may be less than 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ferrodp.mechanisms import ExponentialMechanism
+        >>> mechanism = ExponentialMechanism(scale=2.0, sensitivity=1.0)
+        >>> counts = np.array([2**40, 3], np.uint64)  # the numbers below 0, and 0, 1, 2
+        >>> chosen = mechanism.release_from_runs([0.0, 500.0], counts, lambda run, place: place if run else -1 - place)
+        >>> chosen in (0, 1, 2)
+        True
+        """
+        drawn_from = source_of(self, source, ticket)
+        values, _ = _utilities(utilities)
+        runs = [_counts("counts", counts, values.size)]
+        if weights is not None:
+            runs.append(_counts("weights", weights, values.size))
+        exponent = _validate.count("unit", unit, minimum=0, maximum=63)
+        numbers = np.concatenate(runs)
+        if not numbers.any():
+            raise InvalidArray("counts must not all be 0: there is no candidate")
+        # mutant: weights-of-the-race-permuted
+        permuted = values.size if self._noise == "exponential" else 0
+        if weights is not None and not permuted:
+            raise InvalidType("weights must be None for an ExponentialMechanism: its counts are weights")
+        of_runs = np.concatenate([values] * len(runs))
+        chosen = candidate(
+            *_native.choose_run_of_candidates(
+                of_runs, numbers, permuted, exponent, 1.0, self.scale, 1, drawn_from._key()
+            )
+        )
+        observer = OBSERVER.get()
+        if observer is not None:
+            seen = values if observed is None else observed
+            declared = {"event": self.event, "norm": "Linf", "sensitivity": self.sensitivity}
+            chosen = float(observer.saw(self, seen, np.float64(chosen), **declared))
+        return chosen
+
+
+class ExponentialMechanism(_Race):
     r"""Choose candidate i with probability proportional to :math:`e^{u_i/s}`, exactly; s is `scale`.
 
     The choice is ε-differentially private with ε = 2·`sensitivity`/`scale`, half that if the utilities are monotonic,
@@ -306,84 +410,8 @@ class ExponentialMechanism(_Selection):
         """What an accountant needs to know about one choice."""
         return ExponentialMechanismEvent(epsilon=_validate.rounded(self._pure_epsilon, "up"))
 
-    @_arrays.quiet
-    def release_from_runs(
-        self,
-        utilities: npt.ArrayLike,
-        counts: npt.NDArray[np.uint64],
-        candidate: Callable[[int, int], float],
-        *,
-        observed: npt.NDArray[np.float64] | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-    ) -> float:
-        """Choose among runs of equally useful candidates: as `release` among all of them, at the cost of the runs.
 
-        Parameters
-        ----------
-        utilities : array of float, shape (r,)
-            Of each run; what is not finite counts as 0, and an integer beyond 2⁵³ as the nearest float: the
-            sensitivity is that of these numbers.
-        counts : array of uint64, shape (r,)
-            How many candidates each run stands for; a run of none is never chosen. Whole numbers serve as weights.
-        candidate : function
-            Returns the candidate of a run at a place, from 0 up.
-        observed : array of float, optional
-            What `fd.testing.record` keeps and compares between neighbors in place of `utilities`, whose number
-            depends on the data: the utilities of some public candidates.
-        source, ticket
-            As for `release`.
-
-        Returns
-        -------
-        float
-            The chosen candidate.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidType
-            If an argument is not accepted, by its type, dtype, shape or length, or if there is no candidate at all.
-            Nothing was drawn.
-        TicketError
-            If `ticket` was used or cancelled before. Nothing was drawn.
-        EntropyError
-            If the operating system gives no key.
-
-        Notes
-        -----
-        The least of m independent exponential variables has the law of one of them divided by m, so a run takes part in
-        the race of the class with a rate m times as large; the place in the run is uniform and independent of that.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> mechanism = ExponentialMechanism(scale=2.0, sensitivity=1.0)
-        >>> counts = np.array([2**40, 3], np.uint64)  # the numbers below 0, and 0, 1, 2
-        >>> chosen = mechanism.release_from_runs([0.0, 500.0], counts, lambda run, place: place if run else -1 - place)
-        >>> chosen in (0, 1, 2)
-        True
-        """
-        drawn_from = source_of(self, source, ticket)
-        values, _ = _utilities(utilities)
-        numbers = np.asarray(counts)
-        if numbers.dtype != np.uint64 or numbers.shape != values.shape:
-            raise InvalidArray(
-                f"counts must be uint64, one for each utility, got {numbers.dtype} of shape {numbers.shape} "
-                f"for {values.size} utilities; for example numpy.array([5, 1], numpy.uint64)"
-            )
-        if not numbers.any():
-            raise InvalidArray("counts must not all be 0: there is no candidate")
-        numbers = np.ascontiguousarray(numbers)
-        chosen = candidate(*_native.choose_run_of_candidates(values, numbers, 1.0, self.scale, 1, drawn_from._key()))
-        observer = OBSERVER.get()
-        if observer is not None:
-            seen = values if observed is None else observed
-            declared = {"event": self.event, "norm": "Linf", "sensitivity": self.sensitivity}
-            chosen = float(observer.saw(self, seen, np.float64(chosen), **declared))
-        return chosen
-
-
-class PermuteAndFlip(_Selection):
+class PermuteAndFlip(_Race):
     r"""Choose the largest utility after adding one-sided exponential noise of the given scale.
 
     As private as the exponential mechanism, ε = 2·`sensitivity`/`scale`, half that if the utilities are monotonic. For
@@ -504,6 +532,17 @@ def _utilities(values: object) -> tuple[npt.NDArray[np.float64], dict[int, int]]
             "for example [3.0, 1.0], one utility a candidate"
         )
     return found, integers
+
+
+def _counts(name: str, counts: object, size: int) -> npt.NDArray[np.uint64]:
+    """Return how many candidates each run has."""
+    numbers = np.asarray(counts)
+    if numbers.dtype != np.uint64 or numbers.shape != (size,):
+        raise InvalidArray(
+            f"{name} must be uint64, one for each utility, got {numbers.dtype} of shape {numbers.shape} "
+            f"for {size} utilities; for example numpy.array([5, 1], numpy.uint64)"
+        )
+    return np.ascontiguousarray(numbers)
 
 
 def _exact(values: npt.NDArray[np.float64], integers: dict[int, int]) -> npt.NDArray[Any]:

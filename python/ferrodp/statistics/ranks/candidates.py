@@ -3,39 +3,51 @@
 *Utility.* Each row counts as one candidate: a function of that row alone. With `less` and `more` the numbers of rows
 below and above a candidate, its utility for the rank t = a·n + shift is
 
-    −max(0, b·less − t, b·more − (b·n − t)),
+    −max(b·less − t, b·more − (b·n − t)),
 
-which is 0 exactly where at most t/b rows are below and at most n − t/b above. For the quantile a/b the shift is 0; for
-a maximum that r rows may exceed a/b = 1 and the shift is −r; for a minimum a/b = 0 and it is r. A row that is added
-moves b·less − a·n by b − a or by −a, and b·more − (b − a)·n by a or by −(b − a): each by at most max(a, b − a), and so
-the largest of them and 0; `shift` is public and moves nothing. A row that is replaced moves each by at most b.
+which is at least 0 exactly where at most t/b rows are below and at most n − t/b above: b times how far t/b then lies
+inside the rows that count as this candidate, and otherwise minus that of how far it lies outside. For the quantile a/b
+the shift is 0; for a maximum that r rows may exceed a/b = 1 and the shift is −r; for a minimum a/b = 0 and it is r. A
+row that is added moves b·less − a·n by b − a or by −a, and b·more − (b − a)·n by a or by −(b − a): each by at most
+max(a, b − a), and so the larger of them; `shift` is public and moves nothing. A row that is replaced moves each by at
+most b. Where a/b is 0 or 1 and r is 0, the utility is minus the number of rows below, or above: of two columns that
+differ by one row, added or replaced, one has no utility below that of the other (*monotonic*), as by several rows that
+are added or that are removed.
 
 *Outer candidates.* A rank may lie below all rows, or beyond them, if the shift is not 0. For it there is one candidate
-more, which no row counts as: below all others its utility is −max(0, t), beyond all others −max(0, b·n − t). That is
-the largest of 0 and of one of the two numbers above, and moves no further.
+more, which no row counts as: below all others its utility is −t, beyond all others −(b·n − t): one of the two numbers
+above, which moves no further, and at least 0 where no row is beyond the rank.
 
 *Cap.* A utility below −`cap` counts as −`cap`, a number fixed by ε and by the candidates: the larger of a utility and
 a constant moves by no more than the utility. Rows far from the rank looked for then need no runs of their own.
 
-*Weights.* The exponential mechanism with public weights is the one whose candidates come in as many copies.
+*Weights.* Copies of candidates, as many as public numbers say, are candidates. Permute-and-flip errs least where few
+candidates are about equally useful, so few come in it: `permuted` says of how many levels the members take part as in
+it. The others take part as in the exponential mechanism, with weights that are far below one each in all places where a
+permuted candidate is near; they decide where none is. The proof that both may be mixed is that of
+`PermuteAndFlip.release_from_runs`.
 
 *Decimals.* Bounds alone say little about where the rows are and how fine they are. So candidates are the multiples of a
-power of ten, up to 10¹² of them: three quarters of the weight are shared by *linear levels* (the multiples of each
-larger power of ten, the same weight a level), a quarter by *levels of significant digits* (all numbers of one, two, …
-digits). A round number thus has a weight of its own, as ties need; small numbers have more than their share of wide
-bounds, as incomes within (0, 10⁹) need; and the finest level rounds by about 10⁻¹² of the bounds. Coarse decimals are
-the members of the coarser levels, one copy each: what is chosen far from most rows, and the ends of an interval, need
-no more digits, and the fewer candidates there are, the fewer ranks lie between an end and what it is the end of.
+power of ten, up to 10¹² of them. Those of the finest level of 1, 2 or 5 times a power of ten with at most 1100 members
+are permuted, and the bounds with them. Each finer power of ten is a level with a weight of 0.3 in all, so that a round
+number with many rows is found. The finest level has 300 in all, so that a round number which is merely near the rank
+costs few ranks; for a column of integers, such as times and keys, it has 10⁴. Rows as wide as bounds thus have three
+permuted candidates for each unit of weight. Coarse decimals are the members of the coarser levels, and numbers of few
+significant digits, one copy each: what is chosen far from most rows, and the ends of an interval, need no more, and the
+fewer candidates there are, the fewer ranks lie between an end and what it is the end of.
 
-*Tails.* Let S be the scale, W the weight of all candidates and w the least of one. Where some candidate has utility 0,
-all candidates with utilities of at most −u together are chosen with probability at most (W/w)·e^(−u/S): that many
-copies weigh at most e^(−u/S) each, and the one with utility 0 weighs 1.
+*Tails.* Let S be the scale, W the weight of all candidates and w the least of one. Where some candidate has a utility
+of at least 0, all candidates with utilities of at most −u together are chosen with probability at most
+(W/w)·e^(−u/S). For a candidate of weight v has noise X (see `PermuteAndFlip.release_from_runs`) with
+P[X > x] ≤ v·e^−x and E[e^−X] ≤ 1/v: it exceeds the other one's noise Y by u/S with probability at most
+v·e^(−u/S)·E[e^−Y]. Weights add up, and the other one weighs w at least.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -43,7 +55,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.mechanisms.selection import ExponentialMechanism
+from ferrodp.mechanisms.selection import PermuteAndFlip as Mechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._column import Column
 
@@ -52,9 +64,12 @@ _FINEST = 10**12
 _EXACT = 10**15
 """Multiples of the step up to here are exact in float64, and their sums in int64."""
 _LEAST_POWER = -300
-_DIGITS = (1, 2, 3, 4, 6, 8)
-_COPIES = 1 << 55
-"""Copies of candidates in all, about."""
+_PERMUTED = 1100
+"""The most candidates that are permuted."""
+_UNIT = 44
+"""Weights are in units of 2^−44, of which the least level has about a quarter for each of 10¹² members."""
+_OF_LEVEL, _OF_FINEST = 0.3, (300.0, 1e4)
+"""The weights of all members of a level, and of the finest one: of floats, and of integers."""
 _SPARE_NATS = 40.0
 """Candidates at the cap, all together, win against one copy at utility 0 with probability e^−40 at most."""
 _PROBES = 65
@@ -83,6 +98,12 @@ class Rank:
         """Return t for so many rows."""
         return self.numerator * rows + self.shift
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether it is that of the least or the largest row, so that utilities are monotonic."""
+        # mutant: every-rank-is-monotonic
+        return self.unit == 1 and self.shift == 0
+
     def moved(self, replaced: bool) -> int:
         """Return how far one row moves a utility."""
         # mutant: ranks-move-by-smaller-share
@@ -107,6 +128,8 @@ class Candidates:
     last: int
     levels: list[Level]
     copies: list[int]
+    """Of each member: whole candidates in the first `permuted` levels, units of weight in the others."""
+    permuted: int = 1
     toward: Toward = "nearest"
 
     def steps(self, rows: Doubles) -> Integers:
@@ -126,25 +149,31 @@ class Candidates:
     def number(self) -> float:
         """The weight of all candidates, divided by the least of one."""
         low, high = self.ends
-        total = sum(
-            copies * int(level.up_to(high) - level.up_to(low - 1))
-            for level, copies in zip(self.levels, self.copies, strict=True)
-        )
-        return float(total) / min(self.copies)
+        sizes = [int(level.up_to(high) - level.up_to(low - 1)) for level in self.levels]
+        units = [float(copies << _UNIT * (place < self.permuted)) for place, copies in enumerate(self.copies)]
+        return sum(size * unit for size, unit in zip(sizes, units, strict=True)) / min(units)
 
-    def choose(self, rows: Doubles, rank: Rank, mechanism: ExponentialMechanism, source: NoiseSource) -> float:
+    def choose(self, rows: Doubles, rank: Rank, mechanism: Mechanism, source: NoiseSource) -> float:
         """Return a candidate, chosen by the mechanism; the rows are in ascending order."""
         low, high, utilities = self.runs(self.steps(rows), rank, self.cap(mechanism))
         weights = [
             copies * np.maximum(level.up_to(high) - level.up_to(low - 1), 0)
             for level, copies in zip(self.levels, self.copies, strict=True)
         ]
-        counts = np.sum(weights, axis=0).astype(np.uint64)
+        whole, parts = (
+            np.sum(each, axis=0, initial=0).astype(np.uint64) if each else np.zeros(low.size, np.uint64)
+            for each in (weights[: self.permuted], weights[self.permuted :])
+        )
         probes = np.unique(np.linspace(*self.ends, _PROBES).round().astype(np.int64))
         observed = utilities[np.searchsorted(high, probes)].astype(np.float64)
 
         def candidate(run: int, place: int) -> float:
-            for level, copies, weight in zip(self.levels, self.copies, weights, strict=True):
+            # mutant: weight-of-a-run-read-as-its-whole-candidates
+            first, last = (self.permuted, len(weights)) if run >= low.size else (0, self.permuted)
+            run %= low.size
+            for number in range(first, last):
+                level = self.levels[number]
+                copies, weight = self.copies[number], weights[number]
                 if place < weight[run]:
                     # mutant: first-candidate-of-a-run-released
                     return self.value(level.member(int(level.up_to(low[run] - 1)) + place // copies))
@@ -152,14 +181,14 @@ class Candidates:
             raise AssertionError("a place is below the number of copies")
 
         return mechanism.release_from_runs(
-            utilities.astype(np.float64), counts, candidate, observed=observed, source=source
+            utilities.astype(np.float64), whole, candidate, weights=parts, unit=_UNIT, observed=observed, source=source
         )
 
-    def cap(self, mechanism: ExponentialMechanism) -> int:
+    def cap(self, mechanism: Mechanism) -> int:
         """Return how far below 0 a utility counts."""
         return min(math.ceil(mechanism.scale * (math.log(2.0 * self.number) + _SPARE_NATS)), 1 << 62)
 
-    def reach(self, mechanism: ExponentialMechanism, chance: float) -> int:
+    def reach(self, mechanism: Mechanism, chance: float) -> int:
         """Return u such that utilities of −u and less are chosen with probability at most `chance`: the module."""
         # mutant: end-of-an-interval-as-near-as-one-candidate-allows
         nats = math.log(self.number / chance)
@@ -196,13 +225,14 @@ class Candidates:
             outside = target if self.toward == "down" else rank.unit * rows - target
             low, high = np.insert(low, at, self.ends[at > 0]), np.insert(high, at, self.ends[at > 0])
             apart = np.insert(apart, at, outside)
-        return low, high, -np.clip(apart, 0, cap)
+        # mutant: depth-inside-ties-beyond-its-sensitivity
+        return low, high, -np.minimum(apart, cap)
 
 
 class Decimals(Candidates):
     """All multiples of a power of ten between two bounds, weighted by how round they are; see the module."""
 
-    def __init__(self, lower: float, upper: float, whole: bool) -> None:
+    def __init__(self, lower: float, upper: float, whole: bool, weight: float | None = None) -> None:
         self.lower, self.upper = lower, upper
         width, size = Fraction(upper) - Fraction(lower), max(abs(Fraction(lower)), abs(Fraction(upper)))
         power = max(_power_above(max(width / _FINEST, size / _EXACT)), _LEAST_POWER)
@@ -210,19 +240,23 @@ class Decimals(Candidates):
         self.power = max(power, 0) if whole and width >= 1 else power
         step = Fraction(10) ** self.power
         self.first, self.last = round(Fraction(lower) / step), round(Fraction(upper) / step)
-        levels: list[Level] = []
         span, scale = self.last - self.first, 1
-        while scale == 1 or span >= 10 * scale:
-            levels.append(Linear(scale))
+        self.scales = [1]
+        while span >= 10 * scale:
             scale *= 10
-        linear = len(levels)
-        levels += [Digits(digits) for digits in _DIGITS]
-        sizes = [int(level.up_to(self.last) - level.up_to(self.first - 1)) for level in levels]
-        kept = [place for place, size in enumerate(sizes) if size]
-        rounds = sum(place >= linear for place in kept)
-        self.levels = [levels[place] for place in kept]
-        share = [3 * _COPIES // 4 // linear if place < linear else _COPIES // 4 // rounds for place in kept]
-        self.copies = [max(1, part // sizes[place]) for place, part in zip(kept, share, strict=True)]
+            self.scales.append(scale)
+        coarse = next(scale for scale in _steps() if self.last // scale - self.first // scale < _PERMUTED - 2)
+        members = range(-(-self.first // coarse), self.last // coarse + 1)
+        permuted = Steps(np.unique([self.first, self.last, *(coarse * each for each in members)]))
+        # What is permuted needs no weight besides.
+        finer = [scale for scale in self.scales if scale < coarse]
+        of_levels = [_OF_LEVEL] * len(finer)
+        if finer:
+            of_levels[0] += _OF_FINEST[whole] if weight is None else weight
+        self.levels, self.copies = [permuted], [1]
+        for scale, weight in zip(finer, of_levels, strict=True):
+            self.levels.append(Linear(scale))
+            self.copies.append(max(1, int(weight * 2.0**_UNIT) // (span // scale + 1)))
 
     def steps(self, rows: Doubles) -> Integers:
         """Return the multiples that rows are nearest to, after they are clamped to the bounds."""
@@ -239,10 +273,10 @@ class Decimals(Candidates):
     def coarse(self, most: int, digits: int) -> Doubles:
         """Return the bounds, and all decimals of levels with at most so many steps, or so many significant digits."""
         found = {self.first, self.last}
-        for level in self.levels:
+        levels: list[Level] = [*map(Linear, self.scales), *map(Digits, range(1, digits + 1))]
+        for level in levels:
             start, stop = (int(level.up_to(step)) for step in (self.first - 1, self.last))
-            few = level.digits <= digits if isinstance(level, Digits) else stop - start <= most + 1
-            if few:
+            if isinstance(level, Digits) or stop - start <= most + 1:
                 found.update(level.member(number) for number in range(start, stop))
         return np.unique([self.lower, self.upper, *map(self.value, found)])
 
@@ -343,14 +377,32 @@ class Table:
         return self.start + int(np.searchsorted(self.totals, number, "right"))
 
 
-Level = Linear | Digits | Table
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps in ascending order."""
+
+    members: Integers
+
+    def up_to(self, step: Any) -> Any:
+        """Return how many members are at most `step`."""
+        return np.searchsorted(self.members, step, "right")
+
+    def member(self, number: int) -> int:
+        """Return the member up to which there are `number` others."""
+        return int(self.members[number])
+
+
+Level = Linear | Digits | Table | Steps
 
 
 @functools.lru_cache(maxsize=64)
-def between(lower: float, upper: float, whole: bool) -> Candidates:
-    """Return the candidates of a quantile: all integers for a column of integers, if these are few; or decimals."""
+def between(lower: float, upper: float, whole: bool, weight: float | None = None) -> Candidates:
+    """Return the candidates of a quantile: all integers for a column of integers, if these are few; or decimals.
+
+    `weight` is that of the finest level, 10⁵ at most, if not the default.
+    """
     found = _integers(lower, upper) if whole else None
-    return Decimals(lower, upper, whole) if found is None else Listed(found)
+    return Decimals(lower, upper, whole, weight) if found is None else Listed(found)
 
 
 @functools.lru_cache(maxsize=64)
@@ -365,6 +417,14 @@ def _integers(lower: float, upper: float) -> Doubles | None:
     first, last = math.ceil(lower), math.floor(upper)
     few = 1 <= last - first < _MOST_INTEGERS and max(abs(first), abs(last)) <= 2**53
     return np.arange(first, last + 1, dtype=np.float64) if few else None
+
+
+def _steps() -> Iterator[int]:
+    """Return 1, 2 and 5 times the powers of ten, in ascending order."""
+    scale = 1
+    while True:
+        yield from (scale, 2 * scale, 5 * scale)
+        scale *= 10
 
 
 def _power_above(size: Fraction) -> int:

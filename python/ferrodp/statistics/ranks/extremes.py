@@ -6,20 +6,38 @@ in the last bin. That is a histogram: every row is in one bin, so its sensitivit
 post-processing. The threshold is such that empty bins, all of them together, reach it with a stated probability
 [WZLDSG20].
 
-*Minimum and maximum.* They are quantiles of another rank: a maximum is looked for where r rows lie beyond it. Every
-value counts as the largest candidate that is at most the value, for a minimum as the least that is at least the value:
-what is released is never rounded outward. The docstring of `candidates` has the utility and its sensitivity, which is
-the number k of rows of a unit under every relation, as a/b is 1 or 0. All candidates beyond the values have utility
-−r, and some candidate has utility 0: one at the rank, or the outer one where there are no more than r values. With
-r ≥ (2k/ε)·ln(m/β) for m candidates the choice therefore lies beyond all values with probability at most β, by the
-tail in that docstring. So the interval from the released number to the bound holds the largest of the clamped values
-with probability 1 − β, and costs nothing. No other end is possible: one row may be at the bound, and nothing private
-can tell.
+*Minimum and maximum near a rank.* They are quantiles of another rank: a maximum is looked for where r rows lie beyond
+it. Every value counts as the largest candidate that is at most the value, for a minimum as the least that is at least
+the value: what is released is never rounded outward. The docstring of `candidates` has the utility and its sensitivity,
+which is the number k of rows of a unit under every relation, as a/b is 1 or 0. All candidates beyond the values have
+utility −r at most, and some candidate has utility 0: one at the rank, or the outer one where there are no more than r
+values. With r ≥ (2k/ε)·ln(m/β) for m candidates the choice therefore lies beyond all values with probability at most β,
+by the tail in that docstring. So the interval from the released number to the bound holds the largest of the clamped
+values with probability 1 − β, and costs nothing. No other end is possible: one row may be at the bound, and nothing
+private can tell. Where r is 0 utilities are monotonic, and half as much noise does, unless a unit replaces several
+rows, which may move some utilities up and others down.
+
+*Minimum and maximum themselves.* A rank r = 0 is the most accurate where the bound is near the extreme, and releases a
+random number between the two where it is not. So two choices come first, with a fifth and a tenth of ε: one at the rank
+r that lies within the values with probability 0.95, and one at 3·r. Let g be the distance of the first from the bound,
+and s that of the two. If rows are exponential, the extreme is about s·ln(r)/ln 3 beyond the first. What follows is
+post-processing, and then a choice with seven tenths of ε:
+
+- g > 22·s: the bounds are wide, and the extreme is looked for near a rank, as above, among some hundred candidates from
+  the first choice outward. A number beyond all values is less far from them than the bound is.
+- g ≤ s: the bound is about the extreme, and the choice is at rank 0 among the permuted candidates of all bounds, of
+  which one is the bound.
+- in between, or where the second choice is at the other bound because there are fewer than 3·r rows: at rank 0 among
+  candidates between the first choice and the bound.
+
+That is an adaptive composition of three ε-differentially private choices, which costs the sum. The first choice is the
+end of an interval with level 0.95, whatever the other two are.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,22 +50,31 @@ from ferrodp.events import NeighboringRelation
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import counts
-from ferrodp.statistics._budget import Bounds, budget
-from ferrodp.statistics._column import Missing, column
+from ferrodp.statistics._budget import Bounds, Budget, budget
+from ferrodp.statistics._column import Column, Missing, column
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks import quantiles
-from ferrodp.statistics.ranks.candidates import Rank
+from ferrodp.statistics.ranks.candidates import Listed, Rank
+from ferrodp.statistics.ranks.quantiles import Among
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_bounds", "private_max", "private_min"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MISSED = 0.05
-"""The probability with which a maximum may lie beyond all values."""
-_FEW = 1000, 2
+"""The probability with which the first choice, or the interval, may miss the extreme."""
+_FEW, _FEWER = (1000, 2), (1000, 1)
 """The most multiples of a power of ten among the candidates, and the digits of those of any size."""
+_SHARES = 4, 2, 14
+"""Parts of ε for a candidate within the values, for one that is further in, and for the extreme."""
+_FURTHER = 3
+"""How many times as many rows lie beyond the second candidate."""
+_WIDE = 22.0
+"""Bounds are wide where the bound is further beyond the first than so many times what the two lie apart."""
+_OF_FINEST, _FINEST = 300.0, 1e5
+"""The weight of the finest candidates for ε of at most 1, and the most; in between it grows with the fourth power."""
 Doubles = npt.NDArray[np.float64]
 
 
@@ -170,29 +197,29 @@ def private_max(
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
 ) -> Estimate[float]:
-    """Return a candidate near the largest values of a column: one that about `rank` values exceed.
+    """Return a candidate near the largest value of a column, or near the one that `rank` values exceed.
 
-    The choice is ε-differentially private for a unit that contributes at most `max_contributions` rows, under every
+    The release is ε-differentially private for a unit that contributes at most `max_contributions` rows, under every
     neighboring relation. The largest value itself cannot be released: it is that of one record.
 
     Parameters
     ----------
     values, bounds, candidates, num_candidates, missing
-        As for `private_quantile`; but each value counts as the largest candidate that is at most the value, and by
-        default, where they are not the integers, candidates are up to 1000 multiples of a power of ten and the numbers
-        of up to 2 digits: the fewer there are, the smaller is the default rank.
+        As for `private_quantile`. With `rank` each value counts as the largest candidate that is at most the value, and
+        by default, where they are not the integers, candidates are up to 1000 multiples of a power of ten and the
+        numbers of up to 2 digits.
     rank : int, optional
-        How many values should exceed what is released: public, ≥ 0. By default so many that what is released lies
-        beyond all values with a probability of at most 5 percent.
+        How many values should exceed what is released: public, ≥ 0. By default the largest is looked for, in a way that
+        suits tight bounds and wide ones.
     epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
     -------
     Estimate
-        Its value is a float, one of the candidates. Its interval, from the value to the upper bound, holds the largest
-        of the clamped values: with probability 0.95 at the default rank. At a level that the rank does not give, it
-        spans the bounds.
+        Its value is a float, one of the candidates. Its interval, up to the upper bound, holds the largest of the
+        clamped values: by default with probability 0.95, from a number that was released on the way; with `rank` from
+        the value, with a probability that the rank gives. At a higher level it spans the bounds.
 
     Raises
     ------
@@ -201,13 +228,11 @@ def private_max(
 
     Notes
     -----
-    The utility, its sensitivity and the default rank are in the docstring of `ferrodp.statistics.ranks.extremes`. For
-    121 candidates, the ages from 0 to 120, ε = 1 and one row a unit, the default rank is 16.
-
-    The default errs toward the other values, which pays where the bounds are wider than the data. Where they are about
-    as tight as the data, ``rank=2`` is more accurate, by up to 30 times: of 1000 uniform values in their bounds the
-    error is 0.2 instead of 1.2 percent at ε = 1. With wider bounds such a rank releases a random number between the
-    largest value and the bound.
+    The docstring of `ferrodp.statistics.ranks.extremes` has the utilities, their sensitivity, and the three choices of
+    the default: two of them, with three tenths of ε, find how far the bound is from the values, and the third has the
+    rest. They need some 250/ε rows to find wide bounds wide; with fewer, and where wide bounds are not much wider than
+    the values, what is released is about as far from the largest value as a random number between that and the bound.
+    Then a ``rank`` of about 20/ε is within the values with a probability of some 95 percent.
 
     Examples
     --------
@@ -238,20 +263,20 @@ def private_min(
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
 ) -> Estimate[float]:
-    """Return a candidate near the smallest values of a column: one that about `rank` values fall short of.
+    """Return a candidate near the smallest value of a column, or near the one that `rank` values fall short of.
 
     Parameters
     ----------
     values, bounds, candidates, num_candidates, missing
-        As for `private_max`; each value counts as the least candidate that is at least the value.
+        As for `private_max`; with `rank` each value counts as the least candidate that is at least the value.
     rank, epsilon, max_contributions, neighboring_relation, source, ticket
         As for `private_max`.
 
     Returns
     -------
     Estimate
-        Its value is a float, one of the candidates. Its interval, from the lower bound to the value, holds the least of
-        the clamped values, as for `private_max`.
+        Its value is a float, one of the candidates. Its interval, from the lower bound on, holds the least of the
+        clamped values, as for `private_max`.
 
     Raises
     ------
@@ -277,23 +302,90 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, missing: objec
     held = quantiles.ranked(values, missing)
     ends, candidates, number = among
     points = quantiles.among(ends, candidates, number, held)
+    if rank is None:
+        return _found(spent, held, points, is_max)
     few = points.few("down" if is_max else "up", *_FEW)
-    mechanism = quantiles.mechanism(spent, Rank(int(is_max), 1))
-    target = few.reach(mechanism, _MISSED) if rank is None else _validate.count("rank", rank, minimum=0, maximum=2**33)
-    if target > 2**33:
-        raise InvalidParameter("epsilon must be larger, or rank be given: its default is beyond all rows that fit")
-    looked_for = Rank(1, 1, -target) if is_max else Rank(0, 1, target)
+    target = _validate.count("rank", rank, minimum=0, maximum=2**33)
+    looked_for = _beyond(target, is_max)
+    mechanism = quantiles.mechanism(spent, looked_for)
     (drawn,) = spent.sources(mechanism.event, null_distance=None)
     # mutant: largest-candidate-released-without-noise
     chosen = few.choose(_candidates.ordered(held), looked_for, mechanism, drawn)
-    outermost = points.lower, points.upper
     missed = few.number * math.exp(-target / mechanism.scale)
+    what = f"{'maximum' if is_max else 'minimum'} near rank {target}"
+    law = Transformed(_interval(missed, chosen, points, is_max))
+    return spent.estimate(chosen, None, mechanism.event, what, law)
+
+
+def _found(spent: Budget, held: Column, points: Among, is_max: bool) -> Estimate[float]:
+    """Return an extreme by three choices: two candidates that lie within the values, and the extreme."""
+    few = points.few("down" if is_max else "up", *_FEWER)
+    # mutant: three-choices-of-an-extreme-with-the-whole-budget
+    shares = [spent.share(part, sum(_SHARES)) for part in _SHARES]
+    within = _nearby(shares[0], few, is_max)
+    looked_for = _beyond(_FURTHER * abs(within.rank.shift), is_max)
+    further = quantiles.Choice(few, looked_for, quantiles.mechanism(shares[1], looked_for))
+    event = quantiles.mechanism(shares[2], _beyond(1, is_max)).event
+    events = [within.mechanism.event, further.mechanism.event, event]
+    sources = iter(spent.sources(*events, null_distance=None))
+    rows = _candidates.ordered(held)
+    inner, typical = within.of(rows, next(sources)), further.of(rows, next(sources))
+    found = _last(shares[2], points, inner, typical, is_max)
+    chosen = found.of(rows, next(sources))
+    end = min(inner, chosen) if is_max else max(inner, chosen)
+    law = Transformed(_interval(_MISSED, end, points, is_max))
+    return spent.estimate(chosen, None, quantiles.composed(events), "maximum" if is_max else "minimum", law)
+
+
+def _last(spent: Budget, points: Among, inner: float, typical: float, is_max: bool) -> quantiles.Choice:
+    """Return the choice of an extreme, given two candidates within the values: post-processing of these."""
+    near, (inside, bound) = _beyond(0, is_max), points.ends(is_max)
+    spread, gap = (inner - typical if is_max else typical - inner), abs(bound - inner)
+    # As few rows as these choices need are found at the other end of the bounds, and say nothing.
+    known = typical != inside and spread >= 0.0
+    if known and gap > _WIDE * spread:
+        return _nearby(spent, _outward(points, inner, spread, is_max), is_max)
+    tight = known and gap <= spread
+    weight = min(_FINEST, _OF_FINEST * max(1.0, spent.epsilon / spent.max_contributions) ** 4)
+    left = (points if tight else points.between(*sorted((inner, bound)))).nearest(weight)
+    return quantiles.Choice(left, near, quantiles.mechanism(spent, near))
+
+
+def _beyond(rows: int, is_max: bool) -> Rank:
+    """Return the rank of the value that so many rows lie beyond."""
+    return Rank(1, 1, -rows) if is_max else Rank(0, 1, rows)
+
+
+def _nearby(spent: Budget, few: Listed, is_max: bool) -> quantiles.Choice:
+    """Return a choice that lies beyond all values with a probability of at most 5 percent."""
+    mechanism = quantiles.mechanism(spent, _beyond(1, is_max))
+    target = few.reach(mechanism, _MISSED)
+    if target > 2**33:
+        raise InvalidParameter("epsilon must be larger, or rank be given: its default is beyond all rows that fit")
+    return quantiles.Choice(few, _beyond(target, is_max), mechanism)
+
+
+def _outward(points: Among, inner: float, spread: float, is_max: bool) -> Listed:
+    """Return some hundred candidates from `inner` outward, in steps that are small beside `spread` and then double."""
+    few = points.few("nearest", *_FEW).points
+    steps = np.concatenate([np.arange(0.0, 3.0, 0.05), 3.0 * 2.0 ** np.arange(60)]) * spread
+    reached = inner + steps if is_max else inner - steps
+    places = np.searchsorted(few, reached[(reached >= points.lower) & (reached <= points.upper)])
+    # Where many rows are equal, the next numbers too.
+    following = np.searchsorted(few, inner) + np.append(np.arange(20), 2 ** np.arange(5, 30)) * (1 if is_max else -1)
+    kept = np.append(places, following[(following >= 0) & (following < few.size)])
+    found = np.append(few[np.minimum(kept, few.size - 1)], [inner, points.upper if is_max else points.lower])
+    kept = np.unique(found[found >= inner] if is_max else found[found <= inner])
+    return Listed(kept, "down" if is_max else "up")
+
+
+def _interval(missed: float, end: float, points: Among, is_max: bool) -> Callable[[float], tuple[float, float]]:
+    """Return the interval at a level: from an end to the bound, if that misses the extreme rarely enough."""
 
     def interval(level: float) -> tuple[float, float]:
         # mutant: extreme-with-more-certainty-than-its-rank-gives
         if missed > 1.0 - level:
-            return outermost
-        return (chosen, outermost[1]) if is_max else (outermost[0], chosen)
+            return points.lower, points.upper
+        return (end, points.upper) if is_max else (points.lower, end)
 
-    what = f"{'maximum' if is_max else 'minimum'} near rank {target}"
-    return spent.estimate(chosen, None, mechanism.event, what, Transformed(interval))
+    return interval

@@ -1,4 +1,4 @@
-"""Quantiles by the exponential mechanism over public candidates, and intervals around them.
+"""Quantiles by permute-and-flip over public candidates, and intervals around them.
 
 *Rows.* A row counts as the candidate nearest to it, the smaller one of two that are equally near; what is beyond all
 candidates counts as the outermost. That depends on the row and on public numbers alone: it costs nothing.
@@ -6,18 +6,23 @@ candidates counts as the outermost. That depends on the row and on public number
 *Utility.* Let q = a/b, let n rows count, L of them below a candidate c and M at it or below. Then c is a q-quantile
 just if b·L ≤ a·n ≤ b·M, and
 
-    u(c) = −max(0, b·L − a·n, a·n − b·M)
+    u(c) = −max(b·L − a·n, a·n − b·M)
 
-is 0 at each of them, where many rows are equal too. Some candidate always has utility 0: a quantile of the rows as they
-count. The docstring of `candidates` has the sensitivity: max(a, b − a) for a row that is added or removed, b for one
-that is replaced. A null record does not count, so under REPLACE_SPECIAL a row comes or goes. A unit with k rows moves u
-k times as far.
+is at least 0 at each of them and below 0 elsewhere, where many rows are equal too: there it says how many rows of c are
+to spare on the nearer side. Some candidate always has a utility of at least 0: a quantile of the rows as they count. A
+utility that is cut off at 0 moves no further, but does not tell two neighboring values apart as well. The docstring of
+`candidates` has the sensitivity: max(a, b − a) for a row that is added or removed, b for one that is replaced. A null
+record does not count, so under REPLACE_SPECIAL a row comes or goes. A unit with k rows moves u k times as far.
+
+*Choice.* Permute-and-flip has at the same ε no larger an expected shortfall of utility than the exponential mechanism,
+and down to half of it [MS20]. What it costs is plain ε: the range of its losses is not bounded by ε, as that of the
+exponential mechanism is, which therefore costs less where many choices are composed at some δ.
 
 *Interval.* An interval that holds the q-quantiles of the clamped rows with probability 1 − α is two further choices.
 For its lower end every row counts as the largest candidate that is at most the row, and the rank looked for is a·n −
 R. Let x be the least q-quantile of the rows. It counts as the least q-quantile y ≤ x of what rows count as, and at
-least a·n/b of them are at most y: a candidate above y has b·L ≥ a·n, hence utility −R at most. Some candidate has
-utility 0, the outer one if a·n ≤ R. With R ≥ S·ln(2·W/(w·α)) the choice therefore exceeds y, and so x, with
+least a·n/b of them are at most y: a candidate above y has b·L ≥ a·n, hence utility −R at most. Some candidate has a
+utility of at least 0, the outer one if a·n ≤ R. With R ≥ S·ln(2·W/(w·α)) the choice therefore exceeds y, and so x, with
 probability at most α/2: the tail in the docstring of `candidates`. The upper end is the same from above. Both ends
 and the number between them are accounted for, with a quarter, a quarter and half of ε; that the interval is widened
 to hold the number is post-processing.
@@ -37,7 +42,7 @@ from ferrodp._base._validate import Real
 from ferrodp._base._weak import part_of_a_statistic
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
-from ferrodp.mechanisms.selection import ExponentialMechanism
+from ferrodp.mechanisms.selection import PermuteAndFlip
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
 from ferrodp.statistics._column import Column, Missing, column, public_numbers
@@ -91,8 +96,8 @@ def private_quantile(
     num_candidates : int, optional
         From 2 to 10⁷: the candidates are so many evenly spaced numbers between the bounds. By default they suit the
         column. Of an array of integers they are the integers between the bounds, if these are at most 10⁴. Otherwise
-        they are the multiples of a power of ten, up to 10¹² of them; those of few digits weigh more, so that ties at
-        round numbers and bounds that are much too wide cost few ranks.
+        they are the multiples of a power of ten, up to 10¹² of them; some thousand round ones weigh more, which is
+        accurate in tight bounds and costs few ranks in wide ones.
     interval_level : float, optional
         Between 0 and 1: an interval is released too, which holds the quantile with this probability. It is not free:
         the number gets half of ε, and the ends a quarter each. By default there is no interval.
@@ -115,9 +120,12 @@ def private_quantile(
     Notes
     -----
     Every value counts as the candidate nearest to it, the smaller one of two. With q = a/b and n rows, of which L are
-    below a candidate and M at it or below, its utility is −max(0, b·L − a·n, a·n − b·M): an integer that is 0 just
-    where the candidate is a quantile, ties included. A row that is added or removed moves it by at most max(a, b − a),
-    one that is replaced by at most b: exact in machine arithmetic. This is [Smi11] Algorithm 2 over a grid.
+    below a candidate and M at it or below, its utility is −max(b·L − a·n, a·n − b·M): an integer that is at least 0
+    just where the candidate is a quantile, ties included. A row that is added or removed moves it by at most
+    max(a, b − a), one that is replaced by at most b: exact in machine arithmetic. The utilities are about those of
+    [Smi11] Algorithm 2, the choice is by permute-and-flip [MS20], which is ε-differentially private and nothing better:
+    it has no bounded range. For very many choices composed at a δ, `ExponentialMechanism` with utilities of your own
+    may therefore cost less.
 
     With probability 1 − β the released number is a quantile of its own up to (2·Δ/ε)·ln(m/β)/b ranks, for m candidates
     of equal weight, where Δ is the sensitivity of the utility: for a median, one row a unit and 1000 candidates, up to
@@ -131,6 +139,7 @@ def private_quantile(
 
     References
     ----------
+    [MS20] McKenna, Sheldon, "Permute-and-flip: a new mechanism for differentially private selection", NeurIPS 2020.
     [Smi11] Smith, "Privacy-preserving statistical estimation with optimal convergence rates", STOC 2011, Algorithm 2.
 
     Examples
@@ -288,13 +297,24 @@ class Among(NamedTuple):
     upper: float
     whole: bool
 
-    def nearest(self) -> Candidates:
-        """Return the candidates of a quantile."""
+    def nearest(self, weight: float | None = None) -> Candidates:
+        """Return the candidates of a quantile, or others whose finest level has this weight."""
         if self.points is not None:
             return Listed(self.points)
-        return _candidates.between(self.lower, self.upper, self.whole)
+        return _candidates.between(self.lower, self.upper, self.whole, weight)
 
-    def few(self, toward: Toward, most: int, digits: int) -> Candidates:
+    def ends(self, upward: bool) -> tuple[float, float]:
+        """Return the bounds, in ascending order or the other way round."""
+        return (self.lower, self.upper) if upward else (self.upper, self.lower)
+
+    def between(self, lower: float, upper: float) -> Among:
+        """Return those between two of them, or all if the two are one."""
+        if lower == upper:
+            return self
+        listed = None if self.points is None else self.points[(self.points >= lower) & (self.points <= upper)]
+        return Among(listed, lower, upper, self.whole)
+
+    def few(self, toward: Toward, most: int, digits: int) -> Listed:
         """Return few of them, and an outer one: those of the end of an interval, or of an extreme."""
         if self.points is not None:
             return Listed(self.points, toward)
@@ -306,7 +326,7 @@ class Choice(NamedTuple):
 
     among: Candidates
     rank: Rank
-    mechanism: ExponentialMechanism
+    mechanism: PermuteAndFlip
 
     def of(self, rows: Doubles, source: NoiseSource) -> float:
         """Return what is chosen; the rows are in ascending order."""
@@ -353,7 +373,8 @@ def sought(spent: Budget, ratio: Fraction, among: Among, level: Real | None) -> 
     # mutant: interval-of-a-quantile-is-free
     half, quarter = spent.share(1, 2), spent.share(1, 4)
     chosen, outside = [Choice(among.nearest(), rank, mechanism(half, rank))], 0.5 * (1.0 - checked)
-    of_ends = mechanism(quarter, rank)
+    # mutant: ends-of-an-interval-taken-for-monotonic
+    of_ends = mechanism(quarter, Rank.of(ratio, 1))
     for toward, sign in (("down", -1), ("up", 1)):
         few = among.few(toward, *_OF_ENDS)  # type: ignore[arg-type]  # of the literals above
         shift = few.reach(of_ends, outside)
@@ -383,11 +404,16 @@ def level_of(level: Real) -> float:
     return checked
 
 
-def mechanism(spent: Budget, rank: Rank) -> ExponentialMechanism:
+def mechanism(spent: Budget, rank: Rank) -> PermuteAndFlip:
     """Return the mechanism that chooses by the distance from a rank."""
+    # Rows of a unit that are replaced may move utilities both ways, if there are two of them.
+    # mutant: rows-replaced-both-ways-taken-for-monotonic
+    monotonic = rank.is_outermost and not (spent.replaces and spent.max_contributions > 1)
     with part_of_a_statistic():
-        return ExponentialMechanism.calibrated(
-            epsilon=spent.epsilon, sensitivity=rank.moved(spent.replaces) * spent.max_contributions
+        return PermuteAndFlip.calibrated(
+            epsilon=spent.epsilon,
+            sensitivity=rank.moved(spent.replaces) * spent.max_contributions,
+            monotonic=monotonic,
         )
 
 

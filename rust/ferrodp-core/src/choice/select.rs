@@ -14,10 +14,16 @@
 //!
 //! `t_i = (max u − u_i)·rate` is what all of it works with: a rational number ≥ 0, `rate = ε/Δ` or `ε/2Δ`.
 //!
-//! Candidates of equal utility may come as one *run* of `m` ([`choose_run`], for the exponential mechanism): the least of `m`
-//! independent exponential variables is one of them divided by `m`, so a run takes part in the race with `E/m`, and which of its
-//! candidates was the first is uniform and independent of when it came. So a choice among 2⁵⁰ candidates costs as much as
-//! there are runs.
+//! Candidates of equal utility may come as one *run* of `m` ([`choose_run`]), for the exponential mechanism and for
+//! permute-and-flip. Both are races of arrivals `W`, won where `W·e^t` is least, and the noise is `−ln W`: `W` is exponential in the
+//! former and uniform in the latter. The first of `m` arrivals is `E/m`, or `1 − e^−E/m`, for one exponential variable `E`; which
+//! of the `m` it was is uniform and independent of when it came. So a choice among 2⁵⁰ candidates costs as much as there are runs.
+//!
+//! A weight `m` of the former need not be whole, and both kinds may take part in one race. What privacy needs of independent noise
+//! `X` is `P[X > x + d] ≥ e^−d·P[X > x]` for all `x` and `d ≥ 0` (`docs/proofs`). For `−ln(E/m)`, `P[X > x] = 1 − e^−v` with
+//! `v = m·e^−x`, and `(1 − e^−cv) ≥ c·(1 − e^−v)` for `c = e^−d ≤ 1`, as `1 − e^−v` is concave and 0 at 0. For the first of `m` uniform
+//! arrivals `P[X > x] = 1 − (1 − v)^m` with `v = e^−x` cut at 1: concave in `v` and 0 at 0 if `m ≥ 1`. Of fewer than one it would
+//! not be, so they are whole numbers.
 
 use crate::error::Error;
 use crate::isa::Isa;
@@ -33,8 +39,8 @@ pub(crate) mod lazy;
 mod threshold;
 mod types;
 
-use compare::{Duel, Sample};
-use lazy::{Bounds, Rational, minus_ln, minus_log, minus_log_complement, split};
+use compare::{Duel, First, Sample};
+use lazy::{Bounds, Rational, minus_ln, minus_log, minus_log_complement, one_minus_exp, split};
 pub use threshold::NoisyThreshold;
 pub use types::Noise;
 use types::{Signed, finite};
@@ -126,15 +132,27 @@ pub fn choose_widened(
     }))
 }
 
-/// Returns the run that was chosen and the place of the candidate in it, by the exponential mechanism.
+/// Runs of candidates: run `i` stands for `counts[i]` of them, all of utility `utilities[i]`.
 ///
-/// Run `i` stands for `counts[i]` candidates, all of utility `utilities[i]`. A utility that is not finite counts as 0; a run of no
-/// candidate never wins.
+/// A utility that is not finite counts as 0; a run of no candidate never wins.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs<'a> {
+    /// How good the candidates of each run are.
+    pub utilities: &'a [f64],
+    /// How many each run stands for.
+    pub counts: &'a [u64],
+    /// So many runs, the first ones, take part as in permute-and-flip, the others as in the exponential mechanism.
+    pub permuted: usize,
+    /// The candidates of the others count as `2^−unit` each; at most 63.
+    pub unit: u8,
+}
+
+/// Returns the run that was chosen and the place of the candidate in it.
 ///
 /// # Errors
-/// If the lengths differ, or there is no candidate.
-pub fn choose_run(rate: Rate, isa: Isa, key: &Key, utilities: &[f64], counts: &[u64]) -> Result<(usize, u64), Error> {
-    choose_run_widened(rate, isa, key, utilities, counts, 0.0)
+/// If the lengths differ, or there is no candidate, or `unit` is more than 63.
+pub fn choose_run(rate: Rate, isa: Isa, key: &Key, runs: Runs<'_>) -> Result<(usize, u64), Error> {
+    choose_run_widened(rate, isa, key, runs, 0.0)
 }
 
 /// The same with every filter's margin widened, so that exact comparisons decide often: for tests.
@@ -142,24 +160,23 @@ pub fn choose_run(rate: Rate, isa: Isa, key: &Key, utilities: &[f64], counts: &[
 /// # Errors
 /// As [`choose_run`].
 #[doc(hidden)]
-pub fn choose_run_widened(
-    rate: Rate,
-    isa: Isa,
-    key: &Key,
-    utilities: &[f64],
-    counts: &[u64],
-    margin: f64,
-) -> Result<(usize, u64), Error> {
+pub fn choose_run_widened(rate: Rate, isa: Isa, key: &Key, runs: Runs<'_>, margin: f64) -> Result<(usize, u64), Error> {
+    let Runs { utilities, counts, permuted, unit } = runs;
     if counts.len() != utilities.len() {
         return Err(Error::Length { name: "counts", given: counts.len(), needed: utilities.len() });
     }
     if counts.iter().all(|&count| count == 0) {
         return Err(Error::Length { name: "utilities", given: 0, needed: 1 });
     }
+    if unit > 63 {
+        return Err(Error::parameter("unit", f64::from(unit), "at most 63"));
+    }
     Ok(leaving_nothing(|| {
         let keystream = Keystream::new(isa, key);
         in_default_environment(|| {
-            let run = Selection { counts, ..Selection::new(Noise::Gumbel, rate, &keystream, utilities) }.run(margin);
+            let selection =
+                Selection { counts, permuted, unit, ..Selection::new(Noise::Gumbel, rate, &keystream, utilities) };
+            let run = selection.run(margin);
             (run, place(&keystream, counts[run]))
         })
     }))
@@ -189,6 +206,10 @@ struct Selection<'a> {
     utilities: &'a [f64],
     /// How many candidates each stands for; empty: one.
     counts: &'a [u64],
+    /// So many, the first ones, have exponential noise whatever `noise` says.
+    permuted: usize,
+    /// What the others stand for is in units of `2^−unit`.
+    unit: u8,
     /// What floats do not denote.
     integers: &'a [(usize, Integer)],
     largest: f64,
@@ -242,6 +263,8 @@ impl<'a> Selection<'a> {
             keystream,
             utilities,
             counts: &[],
+            permuted: 0,
+            unit: 0,
             integers: &[],
             largest,
             rough_rate: rate.numerator / rate.denominator,
@@ -277,8 +300,8 @@ impl<'a> Selection<'a> {
             for (i, (&utility, word)) in chunk.iter().zip(words.as_chunks().0).enumerate() {
                 let word = u64::from_le_bytes(*word);
                 let index = number * CANDIDATES_PER_CHUNK + i;
-                let count = self.count(index);
-                if count == 0 || self.cannot_win(word, finite(utility), count, best - widening) {
+                let weight = self.weight(index);
+                if weight == 0.0 || self.cannot_win(word, finite(utility), weight, best - widening) {
                     continue;
                 }
                 let score = self.bounds(index, word, finite(utility), widening);
@@ -330,10 +353,23 @@ impl<'a> Selection<'a> {
         left.fold(first, |winner, other| if self.beats(&other, &winner) { other } else { winner })
     }
 
-    /// Returns how many candidates a run stands for.
+    /// Returns how many candidates a run stands for, in units.
     #[inline(always)]
     fn count(&self, index: usize) -> u64 {
         if self.counts.is_empty() { 1 } else { self.counts[index] }
+    }
+
+    /// Returns the noise of a run, and the exponent of the unit that its candidates are counted in.
+    #[inline(always)]
+    fn kind(&self, index: usize) -> (Noise, i32) {
+        // mutant: weights-of-runs-taken-for-whole-candidates
+        if index < self.permuted { (Noise::Exponential, 0) } else { (self.noise, -i32::from(self.unit)) }
+    }
+
+    /// Returns how many candidates a run stands for, within 2⁻⁵³ of itself.
+    #[inline(always)]
+    fn weight(&self, index: usize) -> f64 {
+        self.count(index) as f64 * exp2(self.kind(index).1)
     }
 
     /// Returns `t`, within 8u of itself.
@@ -344,14 +380,14 @@ impl<'a> Selection<'a> {
 
     /// Whether the noisy utility is certainly below `best`.
     ///
-    /// `E/m·e^t` against `e^−best` (race): `E ≥ V`, so `V > m·e^−(best + t)` is enough. Else `E ≤ best + t` if
-    /// `U ≥ e^−(best + t)`, and a Laplace variable is no larger than its size. The exponential is bounded from above by
-    /// [`exp_above`].
+    /// `E/m·e^t` against `e^−best` (race): `E ≥ V`, so `V > m·e^−(best + t)` is enough; for the first of `m` uniform arrivals too, as
+    /// `1 − (1 − V)^(1/m) ≥ V/m`. Else `E ≤ best + t` if `U ≥ e^−(best + t)`, and a Laplace variable is no larger than its
+    /// size. The exponential is bounded from above by [`exp_above`].
     #[inline(always)]
-    fn cannot_win(&self, word: u64, utility: f64, count: u64, best: f64) -> bool {
+    fn cannot_win(&self, word: u64, utility: f64, weight: f64, best: f64) -> bool {
         // The conversion and the product are off by 2⁻⁵² together, which the margin of `exp_above` covers.
         // mutant: filter-of-runs-without-their-counts
-        let bound = exp_above(-(best + self.rough_deficit(utility))) * count as f64;
+        let bound = exp_above(-(best + self.rough_deficit(utility))) * weight;
         // Bits below the first 53 are dropped: the number is no smaller.
         (word >> 11) as f64 * exp2(-53) > bound
     }
@@ -370,14 +406,17 @@ impl<'a> Selection<'a> {
             // Noise is far below 10³⁰⁰ in size, and `t` beyond the range of floats, or half of it for integers.
             return Bounds { lower: f64::NEG_INFINITY, upper: -1e300 };
         }
-        let (lower, upper) = match self.noise {
+        let (lower, upper) = match self.kind(index).0 {
             Noise::Gumbel => {
-                let e = minus_log_complement(word);
-                // The least of so many; the conversion and the quotient are off by 2⁻⁵² of it together.
-                let m = self.count(index) as f64;
-                let (least, most) = (e.lower / m * (1.0 - exp2(-50)), e.upper / m * (1.0 + exp2(-50)));
+                let (least, most) = self.first_of(index, word);
                 // mutant: exponential-mechanism-exponential-noise
                 (minus_ln(most).lower, minus_ln(least).upper)
+            }
+            Noise::Exponential if self.count(index) > 1 => {
+                let (least, most) = self.first_of(index, word);
+                // mutant: first-of-uniform-arrivals-an-exponential-one
+                let arrival = (one_minus_exp(least).lower, one_minus_exp(most).upper);
+                (minus_ln(arrival.1).lower.max(0.0), minus_ln(arrival.0).upper)
             }
             Noise::Exponential => {
                 let e = minus_log(word);
@@ -392,6 +431,13 @@ impl<'a> Selection<'a> {
         // mutant: error-of-a-score
         let slack = |x: f64| if x.is_finite() { (x.abs() + t) * exp2(-48) + widening } else { 0.0 };
         Bounds { lower: lower - t - slack(lower), upper: upper - t + slack(upper) }
+    }
+
+    /// Returns bounds on `E/m`, the first of `m` exponential arrivals.
+    fn first_of(&self, index: usize, word: u64) -> (f64, f64) {
+        let (e, m) = (minus_log_complement(word), self.weight(index));
+        // The conversion and the quotient are off by 2⁻⁵² of it together.
+        (e.lower / m * (1.0 - exp2(-50)), e.upper / m * (1.0 + exp2(-50)))
     }
 
     /// Returns the bits of candidate `index`.
@@ -410,9 +456,15 @@ impl<'a> Selection<'a> {
             high: self.sample(high.index, high.word),
             low: self.sample(low.index, low.word),
             lead: self.rate.exact(high_utility, low_utility),
-            counts: [high, low].map(|contender| self.count(contender.index)),
         };
-        duel.higher_wins(self.noise) != swapped
+        if self.counts.is_empty() {
+            return duel.higher_wins(self.noise) != swapped;
+        }
+        let first = |contender: &Contender| match (self.count(contender.index), self.kind(contender.index)) {
+            (count, (Noise::Exponential, _)) => First::Uniform { count },
+            (count, (_, exponent)) => First::Exponential { count, exponent },
+        };
+        duel.race(first(high), first(low)) != swapped
     }
 }
 

@@ -1,6 +1,6 @@
 //! Choosing one of many candidates; see `ferrodp.mechanisms.selection`.
 
-use ferrodp_core::choice::select::{NoisyThreshold, Rate, choose, choose_run};
+use ferrodp_core::choice::select::{NoisyThreshold, Rate, Runs, choose, choose_run};
 use ferrodp_core::machine::fork;
 use ferrodp_core::math::integer::Integer;
 use numpy::PyArrayDyn;
@@ -44,12 +44,18 @@ fn choose_candidate(
 }
 
 /// Returns the chosen run of equally useful candidates, and the place of the candidate in it.
+///
+/// The first `permuted` runs take part as in permute-and-flip, the others as in the exponential mechanism, their candidates
+/// as `2^−unit` each.
 #[pyfunction]
-#[pyo3(signature = (utilities, counts, epsilon, sensitivity, factor, key, /))]
+#[pyo3(signature = (utilities, counts, permuted, unit, epsilon, sensitivity, factor, key, /))]
+#[allow(clippy::too_many_arguments, reason = "one flat call, named on the Python side")]
 fn choose_run_of_candidates(
     py: Python<'_>,
     utilities: &Bound<'_, PyArrayDyn<f64>>,
     counts: &Bound<'_, PyArrayDyn<u64>>,
+    permuted: usize,
+    unit: u8,
     epsilon: f64,
     sensitivity: f64,
     factor: u8,
@@ -58,12 +64,12 @@ fn choose_run_of_candidates(
     let rate = Rate::new(epsilon, sensitivity, factor)?;
     let isa = isa::active()?;
     let (utilities, counts) = (read(utilities)?, read(counts)?);
-    let (utilities, counts) = (utilities.as_slice()?, counts.as_slice()?);
-    if counts.len() != utilities.len() || counts.iter().all(|&count| count == 0) {
-        return Err(PyValueError::new_err("counts must be one for each utility, not all 0").into());
+    let runs = Runs { utilities: utilities.as_slice()?, counts: counts.as_slice()?, permuted, unit };
+    if runs.counts.len() != runs.utilities.len() || runs.counts.iter().all(|&count| count == 0) || unit > 63 {
+        return Err(PyValueError::new_err("counts must be one for each utility, not all 0, and unit at most 63").into());
     }
     let key = key.draw(py)?;
-    Ok(py.detach(|| choose_run(rate, isa, &key, utilities, counts))?)
+    Ok(py.detach(|| choose_run(rate, isa, &key, runs))?)
 }
 
 /// A threshold plus Laplace noise that is drawn once, for one process; there is no way to see, copy or save it.

@@ -41,13 +41,54 @@ impl<'a> Sample<'a> {
     }
 }
 
+/// The first arrival of a run of candidates in a race.
+#[derive(Clone, Copy)]
+pub(super) enum First {
+    /// Of `count·2^exponent` exponential ones: `E` divided by that.
+    Exponential { count: u64, exponent: i32 },
+    /// Of `count` uniform ones: `1 − e^−E/count`.
+    Uniform { count: u64 },
+}
+
+impl First {
+    const ONE: Self = Self::Exponential { count: 1, exponent: 0 };
+
+    /// Whether it is later than `z ≥ 0`, which `at(precision)` encloses.
+    ///
+    /// `E = −ln U` for the complement `U` of the number with these digits, so `E/m > z` is `U < e^−mz`, and `1 − e^−E/m > z`
+    /// is `U < (1 − z)^m`.
+    fn is_later(self, sample: Sample<'_>, at: impl Fn(u32) -> Interval) -> bool {
+        let uniform = sample.complement();
+        match self {
+            Self::Exponential { count, exponent } => uniform.exponential_exceeds(|p| {
+                // mutant: exact-race-of-runs-without-their-counts
+                let weight = Rational { numerator: Natural::new(u128::from(count)), denominator: 1, exponent };
+                at(p).mul(&weight.at(p))
+            }),
+            // mutant: exact-race-of-uniform-arrivals-without-their-number
+            Self::Uniform { count } => uniform.is_below(|p| power(&Interval::integer(1, p).sub(&at(p)), count)),
+        }
+    }
+}
+
+/// Returns `base^exponent` for an exponent ≥ 1, by squaring: each step doubles what the ends are apart, so a power of `m` loses log₂ m
+/// bits or so.
+fn power(base: &Interval, exponent: u64) -> Interval {
+    let mut found = base.clone();
+    for bit in (0..63 - exponent.leading_zeros()).rev() {
+        found = found.mul(&found);
+        if exponent >> bit & 1 == 1 {
+            found = found.mul(base);
+        }
+    }
+    found
+}
+
 /// Two candidates, the one of higher utility ahead by `lead`.
 pub(super) struct Duel<'a> {
     pub(super) high: Sample<'a>,
     pub(super) low: Sample<'a>,
     pub(super) lead: Rational,
-    /// How many candidates each of the two stands for, in the race.
-    pub(super) counts: [u64; 2],
 }
 
 impl Duel<'_> {
@@ -55,7 +96,7 @@ impl Duel<'_> {
     pub(super) fn higher_wins(&self, noise: Noise) -> bool {
         match noise {
             // mutant: race-won-by-permute-and-flip
-            Noise::Gumbel => self.race(),
+            Noise::Gumbel => self.race(First::ONE, First::ONE),
             Noise::Exponential => self.leads(self.high, self.low),
             Noise::Laplace => match (self.high.negative(), self.low.negative()) {
                 (false, true) => true,
@@ -68,19 +109,11 @@ impl Duel<'_> {
         }
     }
 
-    /// Whether `E_h/m_h·e^−d < E_l/m_l`: whether there is a `y` with `E_h < y` and `y·e^−d·m_l/m_h < E_l`.
-    fn race(&self) -> bool {
-        let (high, low) = (self.high.complement(), self.low.complement());
-        let [of_high, of_low] = self.counts;
-        bisect(|y| {
-            // mutant: exact-race-of-runs-without-their-counts
-            let scaled = Rational {
-                numerator: y.numerator.mul(&Natural::new(u128::from(of_low))),
-                denominator: of_high,
-                exponent: y.exponent,
-            };
-            let slower = high.exponential_exceeds(|p| y.at(p));
-            let later = low.exponential_exceeds(|p| scaled.at(p).mul(&self.lead.at(p).exp_neg()));
+    /// Whether `W_h·e^−d < W_l`: whether there is a `z` with `W_h < z` and `z·e^−d < W_l`.
+    pub(super) fn race(&self, high: First, low: First) -> bool {
+        bisect(|z| {
+            let slower = high.is_later(self.high, |p| z.at(p));
+            let later = low.is_later(self.low, |p| z.at(p).mul(&self.lead.at(p).exp_neg()));
             match (slower, later) {
                 (false, true) => Step::Answer(true),
                 (true, false) => Step::Answer(false),

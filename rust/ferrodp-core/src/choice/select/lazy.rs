@@ -32,16 +32,24 @@ impl<F: Fn(u64) -> [u64; 2]> Uniform<F> {
     /// `e^−y` is irrational for rational `y ≠ 0`, and for `y = x·e^−d` with rational `x, d ≠ 0`, but for countably many pairs:
     /// `U` equals it with probability zero. `y = 0` is answered at once.
     pub(crate) fn exponential_exceeds(&self, at: impl Fn(u32) -> Interval) -> bool {
+        self.is_below(|precision| at(precision).exp_neg())
+    }
+
+    /// Whether `U` is below a threshold from 0 to 1, which `at(precision)` encloses. One that is exactly 0 or 1 is answered at once.
+    pub(crate) fn is_below(&self, at: impl Fn(u32) -> Interval) -> bool {
         let mut precision = FIRST_COMPARED_BITS;
         loop {
-            let y = at(precision);
-            if y.is_zero() {
+            let threshold = at(precision);
+            if threshold.is_zero() {
+                return false;
+            }
+            let (least, most) = threshold.ends();
+            if least == most && most.bits() == precision + 1 {
                 return true;
             }
             let (digits, known) = self.revealed(precision);
             let low = digits.shr(known - precision);
             let uniform = Interval::new(low.clone(), low.add(&Natural::new(1)), precision);
-            let threshold = y.exp_neg();
             if uniform.is_below(&threshold) {
                 return true;
             }
@@ -50,6 +58,24 @@ impl<F: Fn(u64) -> [u64; 2]> Uniform<F> {
             }
             precision *= 2;
         }
+    }
+}
+
+/// Returns bounds on `1 − e^−y` for `y ≥ 0`, infinite too: tight, relatively, where `y` is small.
+///
+/// `y − y²/2 ≤ 1 − e^−y ≤ y − y²/2 + y³/6`. From `2⁻¹³` on a difference from 1 is off by a relative 2⁻³⁹ at most.
+pub(super) fn one_minus_exp(y: f64) -> Bounds {
+    if y <= exp2(-13) {
+        let two = y - 0.5 * y * y;
+        return Bounds { lower: two * (1.0 - exp2(-48)), upper: (two + y * y * y / 6.0) * (1.0 + exp2(-48)) };
+    }
+    if y > 700.0 {
+        return Bounds { lower: 1.0 - exp2(-50), upper: 1.0 };
+    }
+    let rest = exp_bounds(y);
+    Bounds {
+        lower: (1.0 - rest.upper).max(0.0) * (1.0 - exp2(-50)),
+        upper: ((1.0 - rest.lower) * (1.0 + exp2(-50))).min(1.0),
     }
 }
 

@@ -171,14 +171,23 @@ fn utilities_that_no_float_denotes_are_exact() {
     }
 }
 
+/// Returns runs of one kind.
+fn of_kind<'a>(utilities: &'a [f64], counts: &'a [u64], permuted: bool) -> Runs<'a> {
+    Runs { utilities, counts, permuted: if permuted { utilities.len() } else { 0 }, unit: 0 }
+}
+
 /// With one candidate a run, the same words decide in the same way.
 #[test]
 fn runs_of_one_candidate_are_candidates() {
     let utilities: Vec<f64> = (0..50).map(|i| f64::from(i * 7 % 50) / 3.0).collect();
     for n in 0..300 {
-        let expected = choose(Noise::Gumbel, rate(1.0), Isa::PORTABLE, &key(n), &utilities, &[]).expect("candidates");
-
-        assert_eq!(Ok((expected, 0)), choose_run(rate(1.0), Isa::best(), &key(n), &utilities, &[1; 50]));
+        for noise in [Noise::Gumbel, Noise::Exponential] {
+            let expected = choose(noise, rate(1.0), Isa::PORTABLE, &key(n), &utilities, &[]).expect("candidates");
+            let runs = of_kind(&utilities, &[1; 50], noise == Noise::Exponential);
+            for margin in [0.0, if n < 30 { f64::INFINITY } else { 0.25 }] {
+                assert_eq!(Ok((expected, 0)), choose_run_widened(rate(1.0), Isa::best(), &key(n), runs, margin));
+            }
+        }
     }
 }
 
@@ -187,11 +196,35 @@ fn no_margin_changes_a_choice_among_runs() {
     let utilities: Vec<f64> = (0..40).map(|i| f64::from(i * 7 % 40)).collect();
     let counts: Vec<u64> = (0..40).map(|i| (1 << (i * 11 % 64)) - u64::from(i % 3 == 0)).collect();
     for n in 0..300 {
-        let expected = choose_run(rate(3.0), Isa::PORTABLE, &key(n), &utilities, &counts).expect("candidates");
-        for margin in [0.25, 3.0, 1e6, f64::INFINITY] {
-            let found = choose_run_widened(rate(3.0), Isa::best(), &key(n), &utilities, &counts, margin);
+        for (permuted, unit) in [(0, 0), (40, 0), (20, 0), (20, 40), (0, 63)] {
+            let runs = Runs { utilities: &utilities, counts: &counts, permuted, unit };
+            let expected = choose_run(rate(3.0), Isa::PORTABLE, &key(n), runs).expect("candidates");
+            // The exact comparison of everything with everything takes its time.
+            let all = if n < 15 { f64::INFINITY } else { 3.0 };
+            for margin in [0.25, all] {
+                let found = choose_run_widened(rate(3.0), Isa::best(), &key(n), runs, margin);
 
-            assert_eq!(Ok(expected), found, "key {n}, margin {margin}");
+                assert_eq!(Ok(expected), found, "key {n}, margin {margin}, {permuted} permuted");
+            }
+        }
+    }
+}
+
+/// Asserts that runs win as often as they should: six standard deviations of a binomial number are exceeded with probability
+/// 2·10⁻⁹.
+fn assert_law<const N: usize>(runs: Runs<'_>, law: [f64; N]) {
+    let single = Rate::new(1.0, 1.0, 1).expect("valid");
+    for (margin, draws) in [(0.0, 27_000_u32), (f64::INFINITY, 1_350)] {
+        let mut seen = [0_u32; N];
+        for n in 0..draws {
+            let found = choose_run_widened(single, Isa::best(), &key(u64::from(n)), runs, margin);
+            let (run, place) = found.expect("runs");
+            assert!(place < runs.counts[run]);
+            seen[run] += 1;
+        }
+        for (&count, p) in seen.iter().zip(law) {
+            let n = f64::from(draws);
+            assert!((f64::from(count) - n * p).abs() <= 6.0 * (n * p * (1.0 - p)).sqrt(), "{seen:?} for {law:?}");
         }
     }
 }
@@ -203,24 +236,34 @@ fn no_margin_changes_a_choice_among_runs() {
 fn runs_win_in_proportion_to_their_candidates() {
     let two = core::f64::consts::LN_2;
     let utilities = [0.0, two, 50.0, -37.0 * two, 6.0_f64.ln()];
-    let counts = [3, 5, 0, 1 << 40, 1];
-    let single = Rate::new(1.0, 1.0, 1).expect("valid");
-    const DRAWS: u32 = 27_000;
-    for margin in [0.0, f64::INFINITY] {
-        let draws = if margin == 0.0 { DRAWS } else { DRAWS / 10 };
-        let mut seen = [0_u32; 5];
-        for n in 0..draws {
-            let (run, place) =
-                choose_run_widened(single, Isa::best(), &key(u64::from(n)), &utilities, &counts, margin).expect("runs");
-            assert!(place < counts[run]);
-            seen[run] += 1;
-        }
-        for (&count, weight) in seen.iter().zip([3.0, 10.0, 0.0, 8.0, 6.0]) {
-            // Binomial: six standard deviations, exceeded with probability 2·10⁻⁹ each.
-            let (p, n) = (weight / 27.0, f64::from(draws));
-            assert!((f64::from(count) - n * p).abs() <= 6.0 * (n * p * (1.0 - p)).sqrt(), "{seen:?}");
-        }
-    }
+    let law = [3.0, 10.0, 0.0, 8.0, 6.0].map(|weight| weight / 27.0);
+    assert_law(of_kind(&utilities, &[3, 5, 0, 1 << 40, 1], false), law);
+    // The same weights in units of 2⁻⁵, and the 2⁻⁵ itself adds nothing.
+    let counts = [3 << 5, 5 << 5, 0, 1 << 45, 1 << 5];
+    assert_law(Runs { utilities: &utilities, counts: &counts, permuted: 0, unit: 5 }, law);
+}
+
+/// Candidates in random order, each taken with probability `e^(u − max u)`: three at 0, two at −ln 2.
+///
+/// One at 0 wins with probability `∫ 3(1 − z)²(1 − z/2)² dz` from 0 to 1, for `z` its place in the order: `∫ 3v²(1 + v)²/4 dv =
+/// 3/4·(1/3 + 1/2 + 1/5) = 31/40`.
+#[test]
+fn runs_of_permute_and_flip_win_as_their_candidates_do() {
+    let utilities = [0.0, -core::f64::consts::LN_2];
+    assert_law(of_kind(&utilities, &[3, 2], true), [31.0 / 40.0, 9.0 / 40.0]);
+}
+
+/// One candidate that is permuted against a weight of `λ = 3/4` in the race, at the same utility: the former arrives at `z` uniform in
+/// (0, 1), and the latter has not arrived then with probability `e^−λz`: `∫ e^−λz dz = (1 − e^−λ)/λ`.
+#[test]
+fn both_kinds_of_runs_take_part_in_one_race() {
+    let p = (1.0 - (-0.75_f64).exp()) / 0.75;
+    assert_law(Runs { utilities: &[2.0, 2.0], counts: &[1, 3], permuted: 1, unit: 2 }, [p, 1.0 - p]);
+    // With 2⁵⁰ candidates, as far below as these are many, against the same weight: `∫ (1 − z/m)^(m−1)·e^−λz dz` is
+    // `1/(1 + λ)` within 10⁻¹⁴.
+    let far = [-50.0 * core::f64::consts::LN_2, 0.0];
+    let p = 1.0 / 1.75;
+    assert_law(Runs { utilities: &far, counts: &[1 << 50, 3], permuted: 1, unit: 2 }, [p, 1.0 - p]);
 }
 
 /// Thirds of a run of 3·2⁶² candidates are equally likely; the remainder of a word by its length would take the first twice as
@@ -228,23 +271,29 @@ fn runs_win_in_proportion_to_their_candidates() {
 #[test]
 fn places_in_a_run_are_uniform() {
     let count = 3_u64 << 62;
+    let chosen = |n: u64, utility: f64, count: u64| {
+        let (utilities, counts) = ([utility], [count]);
+        choose_run(rate(1.0), Isa::best(), &key(n), of_kind(&utilities, &counts, n % 2 == 0)).expect("a run").1
+    };
     let mut seen = [0_u32; 3];
     for n in 0..6_000 {
-        let (_, place) = choose_run(rate(1.0), Isa::best(), &key(n), &[7.0], &[count]).expect("a run");
-        seen[(place >> 62) as usize] += 1;
+        seen[(chosen(n, 7.0, count) >> 62) as usize] += 1;
     }
     // Binomial(6000, 1/3): standard deviation 36.5; six of them have probability 2·10⁻⁹
     assert!(seen.iter().all(|&found| found.abs_diff(2_000) < 220), "{seen:?}");
     for small in 1..5 {
-        let places: Vec<u64> =
-            (0..200).map(|n| choose_run(rate(1.0), Isa::best(), &key(n), &[0.0], &[small]).expect("a run").1).collect();
+        let places: Vec<u64> = (0..200).map(|n| chosen(n, 0.0, small)).collect();
         assert!((0..small).all(|place| places.contains(&place)) && places.iter().all(|&place| place < small));
     }
 }
 
 #[test]
 fn runs_without_a_candidate_are_refused() {
-    assert!(choose_run(rate(1.0), Isa::best(), &key(0), &[], &[]).is_err());
-    assert!(choose_run(rate(1.0), Isa::best(), &key(0), &[1.0, 2.0], &[0, 0]).is_err());
-    assert!(choose_run(rate(1.0), Isa::best(), &key(0), &[1.0, 2.0], &[1]).is_err());
+    for permuted in [false, true] {
+        assert!(choose_run(rate(1.0), Isa::best(), &key(0), of_kind(&[], &[], permuted)).is_err());
+        assert!(choose_run(rate(1.0), Isa::best(), &key(0), of_kind(&[1.0, 2.0], &[0, 0], permuted)).is_err());
+        assert!(choose_run(rate(1.0), Isa::best(), &key(0), of_kind(&[1.0, 2.0], &[1], permuted)).is_err());
+    }
+    let fine = Runs { utilities: &[1.0], counts: &[1], permuted: 0, unit: 64 };
+    assert!(choose_run(rate(1.0), Isa::best(), &key(0), fine).is_err());
 }
