@@ -6,6 +6,7 @@ The killers run in the environment that `./check frameworks torch` makes.
 KILLERS = {
     "torch bound": "framework torch tests/integrations/torch/loops/test_ghost_bound.py",
     "torch any module": "framework torch tests/integrations/torch/loops/test_any_module.py",
+    "torch curves": "framework torch tests/integrations/torch/loops/test_training_curves.py",
     "torch layers": "framework torch tests/integrations/torch/loops/test_private_layers.py",
     "torch loops": "framework torch tests/integrations/torch/loops/test_private_training.py",
     "torch several": "framework torch tests/integrations/torch/loops/test_several_loops.py",
@@ -146,6 +147,34 @@ MUTANTS = [
         "self._numbers}",
         "None}",
         "torch several",
+    ),
+    (
+        "curves stand beside gradients of the whole clip norm",
+        "curves-beside-gradients-of-the-whole-clip-norm",
+        "Fraction(norm) ** 2 +",
+        "0 *",
+        "torch curves",
+    ),
+    (
+        "the loss of a curve is not clamped",
+        "loss-of-a-curve-not-clamped",
+        "own.clamp(0.0, bound)",
+        "own",
+        "torch curves",
+    ),
+    (
+        "the share of clipped gradients moves from one end to the other",
+        "share-of-clipped-gradients-moves-by-both-ends",
+        "(count - 2 * within)",
+        "(count - 3 * within)",
+        "torch curves",
+    ),
+    (
+        "curves have no noise of their own",
+        "curves-without-noise-of-their-own",
+        "self._template[_BESIDE] = (beside,)",
+        "pass",
+        "torch curves",
     ),
     (
         "dropout is that of a rank and not that of a share",

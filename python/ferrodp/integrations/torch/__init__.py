@@ -1,6 +1,7 @@
 """Private training of PyTorch modules by a plan, with any of PyTorch's optimizers.
 
 The loop that is there, made private        `make_private`, `PrivateLoader`, `PrivateTraining`
+Its mean loss, noised and paid for          `TrainingCurves`, `CurvePoint`
 Training by a plan                          `start`, `TorchRun`, `TorchStep`
 Per-example gradients by themselves         `per_example_gradients`
 Are they right for this model?              `check`
@@ -15,10 +16,17 @@ from ferrodp.integrations.torch.check import GradientCheck, check
 from ferrodp.integrations.torch.gradients import per_example_gradients
 from ferrodp.integrations.torch.loader import PlanLoader
 from ferrodp.integrations.torch.monitor import PrivacyMonitor
-from ferrodp.integrations.torch.private import PrivateLoader, PrivateTraining, make_private
+from ferrodp.integrations.torch.private import (
+    CurvePoint,
+    PrivateLoader,
+    PrivateTraining,
+    TrainingCurves,
+    make_private,
+)
 from ferrodp.integrations.torch.run import TorchRun, TorchStep, start
 
 __all__ = [
+    "CurvePoint",
     "GradientCheck",
     "PlanLoader",
     "PrivacyMonitor",
@@ -26,6 +34,7 @@ __all__ = [
     "PrivateTraining",
     "TorchRun",
     "TorchStep",
+    "TrainingCurves",
     "check",
     "make_private",
     "per_example_gradients",

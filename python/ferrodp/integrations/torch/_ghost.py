@@ -146,14 +146,24 @@ class GhostSum:
         Of the parameters, by name, in the order of the sum.
     groups : list of (list of names, clip norm)
         What is clipped together.
+    beside : int
+        How many more coordinates the sum has at its end, which the caller writes.
     """
 
-    def __init__(self, torch: Any, shapes: dict[str, Any], bound: Bound, device: Any, stability: float | None) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        shapes: dict[str, Any],
+        bound: Bound,
+        device: Any,
+        stability: float | None,
+        beside: int = 0,
+    ) -> None:
         self._torch, self._bound, self._stability = torch, bound, stability
         self._shapes = shapes
         sizes = [shape.numel() for shape in shapes.values()]
-        self.total = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
-        pieces = self.total.split_with_sizes(sizes)
+        self.total = torch.zeros(sum(sizes) + beside, dtype=torch.float64, device=device)
+        pieces = self.total[: sum(sizes)].split_with_sizes(sizes)
         self._pieces = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
         self._counts: dict[str, int] = {}
         self._are_finite = False

@@ -9,6 +9,7 @@ from ferrodp.errors import FerroError, InvalidArrayType, InvalidParameter, Inval
 from ferrodp.integrations._processes import refuse_sharded
 from ferrodp.integrations._tensors import dtype_of
 from ferrodp.integrations.torch.gradients import Gradients
+from ferrodp.plan import PerGroupClipping, PrivacyPlan
 
 
 class Parameters(Gradients):
@@ -130,6 +131,16 @@ def check_numbers(before: tuple[float, ...] | None, numbers: tuple[float, ...]) 
 
 def _listed(numbers: tuple[float, ...]) -> str:
     return " and ".join(f"{number:g}" for number in numbers) or "none"
+
+
+def check_curves(plan: PrivacyPlan, shares: int | None, world: Any) -> None:
+    """Refuse curves where the sum has no place for them."""
+    if isinstance(plan.clipping, PerGroupClipping):
+        raise InvalidParameter("curves need one clip norm for all parameters, got PerGroupClipping: use FlatClipping")
+    if shares is not None or world is not None:
+        raise InvalidParameter(
+            "curves must be None in several processes and with shares, whose sums are integers of the gradients' grid"
+        )
 
 
 def closure_of(args: Any, kwargs: Any) -> Any:

@@ -19,6 +19,7 @@ from ferrodp.integrations.torch._bound import Bound
 from ferrodp.integrations.torch._ghost import GhostSum
 from ferrodp.integrations.torch._modules import Module
 from ferrodp.integrations.torch.private import checks
+from ferrodp.integrations.torch.private.curves import CurvePoint, Curves, TrainingCurves
 from ferrodp.plan import AutomaticClipping, PerGroupClipping, PlanRun, PlanStep, PrivacyPlan
 from ferrodp.plan.step import release_bounded
 from ferrodp.random import NoiseSource
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from ferrodp.budget import PrivacyLedger
 
 __all__ = ["PrivateTraining"]
+
+_BESIDE = "curves of the training"
+"""The last entry of the template, where there are curves; no name of a parameter has a space."""
 
 
 class PrivateTraining:
@@ -51,6 +55,8 @@ class PrivateTraining:
         at a time; None before the first batch.
     reason : str or None
         Why the model runs one example at a time.
+    curves : tuple of CurvePoint
+        What was released of losses, with `TrainingCurves`.
 
     Raises
     ------
@@ -97,6 +103,7 @@ class PrivateTraining:
         plan_delta: Real | None,
         source: NoiseSource | None,
         shares: int | None = None,
+        curves: TrainingCurves | None = None,
     ) -> None:
         self._torch = torch = framework("torch", extra="torch")
         self._world = world = _several.World.joined(torch)
@@ -112,6 +119,9 @@ class PrivateTraining:
                 f"the groups of clipping must be the names of the trained parameters, {sorted(self._parameters)}, got "
                 f"{sorted(plan.clipping.clip_norms)}"
             )
+        self._curves = None if curves is None else Curves(torch, curves)
+        if curves is not None:
+            checks.check_curves(plan, shares, world)
         stability = plan.clipping.stability if isinstance(plan.clipping, AutomaticClipping) else None
         self._shapes = {name: each.shape for name, each in self._parameters.items()}
         assert plan.population_size is not None
@@ -122,9 +132,15 @@ class PrivateTraining:
             # mutant: rounding-of-shares-for-free
             rounding = _several.rounding_residue(plan.population_size, size)
         first = next(iter(self._parameters.values()))
-        self._sum = GhostSum(torch, self._shapes, Bound.of(plan.population_size, rounding), first.device, stability)
+        beside = 0 if curves is None else 2
+        self._sum = GhostSum(
+            torch, self._shapes, Bound.of(plan.population_size, rounding), first.device, stability, beside
+        )
         self._integers = None if self._num_shares is None else _several.IntegerSum(torch, size)
         self._template = {name: tuple(shape) for name, shape in self._shapes.items()}
+        if beside:
+            # mutant: curves-without-noise-of-their-own
+            self._template[_BESIDE] = (beside,)
         if world is not None:
             shapes = {name: [list(each.shape), str(each.dtype)] for name, each in self._parameters.items()}
             world.check_alike({"plan": plan.fingerprint, "parameters": shapes, "shares": self._num_shares})
@@ -245,6 +261,34 @@ class PrivateTraining:
         """
         return self._state if self._follows else self._plan_run.state()
 
+    @property
+    def curves(self) -> tuple[CurvePoint, ...]:
+        """What was released of losses and clipped gradients since this training began or was resumed."""
+        return () if self._curves is None else tuple(self._curves.points)
+
+    def watch(self, losses: Any) -> None:
+        """Add the losses of the examples of a batch to the curves; once for every batch, before ``optimizer.step()``.
+
+        Parameters
+        ----------
+        losses : (n,) tensor
+            The loss of each example of the batch, which depends on no other example. Only clamped to the bound of the
+            curves and noised is it seen by anybody.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `losses` is no tensor of one number an example.
+        FerroError
+            If the training has no curves, there is no batch, or its losses were given before.
+        """
+        part = self._part
+        if self._curves is None:
+            raise FerroError("the training has no curves: write make_private(..., curves=TrainingCurves(loss_bound=5))")
+        if part is None or part.is_used:
+            raise FerroError("watch was called without a batch: call it before optimizer.step()")
+        self._curves.watch(losses, part.length, part.count)
+
     def close(self) -> None:
         """End the training: model and optimizer are again what they were, and a step that is reserved is given back."""
         for undo in reversed(self._undo):
@@ -269,6 +313,8 @@ class PrivateTraining:
         self._step = step
         drawn = [int(index) for index in step.indices]
         self._sum.restart()
+        if self._curves is not None:
+            self._curves.restart(step.clip_norm)
         if self._integers is not None:
             assert self._num_shares is not None
             assert self.plan.population_size is not None
@@ -331,6 +377,8 @@ class PrivateTraining:
             ends_share=self._share_ends[-len(self._waiting) - 1],
         )
         self._module.forget()
+        if self._curves is not None:
+            self._curves.begin_part()
 
     # the model
 
@@ -392,7 +440,8 @@ class PrivateTraining:
         if isinstance(self._clipping, PerGroupClipping):
             return [([name], norm) for name, norm in self._clipping.clip_norms.items()]
         assert self._step is not None
-        return [(list(self._parameters), self._step.clip_norm)]
+        norm = self._step.clip_norm if self._curves is None else self._curves.split().gradient_norm
+        return [(list(self._parameters), norm)]
 
     # the optimizer
 
@@ -407,6 +456,8 @@ class PrivateTraining:
             with self._torch.enable_grad():
                 loss = closure()
         checks.check_summed(part)
+        if self._curves is not None:
+            self._curves.check_watched()
         if not part.is_last:
             part.is_used = True
             return loss
@@ -420,11 +471,17 @@ class PrivateTraining:
         total = self._sum.finish() if self._integers is None else self._sum.total
         kind = np.float64 if any(each.dtype.itemsize == 8 for each in self._parameters.values()) else np.float32
         flat = self._memory.array()
+        size = sum(shape.numel() for shape in self._shapes.values())
         if flat is None or flat.dtype != kind:
-            flat = np.empty(total.numel(), kind)
+            flat = np.empty(size, kind)
         try:
             if self._integers is None:
-                self._noise(step, total.cpu().numpy(), self._sum.count, int(self._sum.within), flat)
+                values, within, number = total.cpu().numpy(), int(self._sum.within), step.number
+                if self._curves is not None:
+                    values[size:] = self._curves.sums(self._sum.count, within)
+                divisor = self._noise(step, values, self._sum.count, within, flat)
+                if self._curves is not None:
+                    self._curves.keep(number, values[size:], divisor)
             elif self._world is None:
                 self._noise_integers(step, flat)
             else:
@@ -464,17 +521,19 @@ class PrivateTraining:
         self._noise(step, self._integers.values().numpy(), count, within, flat)
 
     @staticmethod
-    def _noise(step: PlanStep[Any], values: Any, count: int, within: int, flat: Any) -> None:
-        """Pay for a step, add its noise to a sum, and write what is left after the division."""
+    def _noise(step: PlanStep[Any], values: Any, count: int, within: int, flat: Any) -> float:
+        """Pay for a step, add its noise to a sum, write what is left after the division, and return the divisor."""
         divisor = release_bounded(step, values, count=count, within=within)
+        gradients = values[: flat.size]
         if flat.dtype == np.float64:
-            np.divide(values, divisor, out=flat)
-            return
+            np.divide(gradients, divisor, out=flat)
+            return divisor
         most = float(np.finfo(np.float32).max)
         with np.errstate(over="ignore", under="ignore"):
-            np.divide(values, divisor, out=flat, casting="same_kind")
+            np.divide(gradients, divisor, out=flat, casting="same_kind")
         if step.clip_norm * max(1.0, step.noise_multiplier) / divisor > 2.0**40:
             np.clip(flat, -most, most, out=flat)
+        return divisor
 
     def _resume(self, state: bytes) -> None:
         if self._step is not None:

@@ -15,6 +15,7 @@ from ferrodp.integrations._processes import within_wrapper
 from ferrodp.integrations._tensors import framework
 from ferrodp.integrations.torch import _several
 from ferrodp.integrations.torch.private.checks import check_zero_grad
+from ferrodp.integrations.torch.private.curves import TrainingCurves
 from ferrodp.integrations.torch.private.loader import PrivateLoader
 from ferrodp.integrations.torch.private.training import PrivateTraining
 from ferrodp.plan import PrivacyPlan
@@ -45,6 +46,7 @@ def make_private(
     source: NoiseSource | None = None,
     part_size: int | None = None,
     shares: int | None = None,
+    curves: TrainingCurves | None = None,
 ) -> tuple[TorchModule, Optimizer, PrivateLoader]:
     """Make a training loop private, without changing the loop.
 
@@ -77,6 +79,9 @@ def make_private(
         not below the number of processes, by default that. The same number gives the same bits in any number of
         processes: PyTorch's generator begins each share anew, so that dropout is the same, too. None in a process that
         is alone: one sum, without a grid.
+    curves : TrainingCurves, optional
+        Release the mean loss and the share of clipped gradients of each step, too, from losses that
+        ``optimizer.private.watch(losses)`` is given for every batch. In one process, with one clip norm.
 
     Returns
     -------
@@ -178,6 +183,8 @@ def make_private(
     most = None if part_size is None else _validate.count("part_size", part_size)
     if hasattr(optimizer, "private"):
         raise InvalidParameter("optimizer is private already: call optimizer.private.close() first")
+    if curves is not None and not isinstance(curves, TrainingCurves):
+        raise InvalidType(f"curves must be TrainingCurves, got {type(curves).__name__}; TrainingCurves(loss_bound=5)")
     world = _several.World.joined(torch)
     if shares is not None:
         least = 1 if world is None else world.size
@@ -193,6 +200,7 @@ def make_private(
         plan_delta=plan_delta,
         source=source,
         shares=shares,
+        curves=curves,
     )
     _connect(torch, training, within, optimizer)
     if within is not model:
