@@ -1,5 +1,7 @@
 """`ferrodp stats`: what is released of a file, what is charged, what is refused, and what no message tells."""
 
+import datetime
+import decimal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +156,48 @@ def test_numbers_are_keys_of_columns_of_numbers(ferrodp: Run, tmp_path: Path, mo
     assert np.abs(np.array(found["statistics"][0]["values"]) - [300, 600]).max() < 30
     refused = ferrodp("stats", "t.parquet", "--count", "--group-by", "code=1,two", "--epsilon", 5)
     assert (refused.code, "must be numbers" in refused.error) == (4, True)
+
+
+KEYS = {
+    "day": ("2026-01-30,2026-01-31", "2026-01-30,x", "dates such as 2026-01-31"),
+    "at": ("2026-01-30T12:00,2026-01-31T12:00", "2026-01-30T12:00+00:00", "times such as 2026-01-31T12:00"),
+    "zoned": (
+        "2026-01-30T12:00+00:00,2026-01-31T13:00+01:00",
+        "2026-01-30T12:00",
+        "times such as 2026-01-31T12:00+00:00",
+    ),
+    "clock": ("08:00,12:00", "8 am", "times such as 12:00"),
+    "paid": ("true,FALSE", "yes,no", "true or false"),
+    "price": ("1.50,2", "cheap", "numbers"),
+}
+"""Keys of a column, keys that are refused, and what the refusal says."""
+
+
+@pytest.mark.parametrize("reader", ["pyarrow", "polars"])
+def test_keys_of_parquet_columns_are_read_as_what_the_columns_hold(
+    ferrodp: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    noon = [datetime.datetime(2026, 1, day, 12) for day in (30, 31, 31)]  # a column without a zone
+    columns = {
+        "day": [each.date() for each in noon],
+        "at": noon,
+        "zoned": [each.replace(tzinfo=datetime.UTC) for each in noon],
+        "clock": [datetime.time(8), datetime.time(12), datetime.time(12)],
+        "paid": [True, False, False],
+        "price": [decimal.Decimal("1.5"), decimal.Decimal(2), decimal.Decimal(2)],
+    }
+    parquet.write_table(pyarrow.table({name: [*rows, None] * 300 for name, rows in columns.items()}), "t.parquet")
+    if reader == "polars":
+        monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+
+    for name, (keys, others, accepted) in KEYS.items():
+        found = ferrodp("stats", "t.parquet", "--count", "--group-by", f"{name}={keys}", "--epsilon", 5, "--json").json
+        assert found["statistics"][0]["values"] == pytest.approx([300, 600], abs=9), name
+        refused = ferrodp("stats", "t.parquet", "--count", "--group-by", f"{name}={others}", "--epsilon", 5)
+        assert (refused.code, f"must be {accepted}, got" in refused.error) == (4, True), refused.error
 
 
 def test_parquet_is_read_by_polars_where_pyarrow_is_not_installed(

@@ -278,3 +278,12 @@ def test_standard_errors_are_the_deviations_of_what_is_released(delta):
         found = [release() for _ in range(2000)]
         stated = float(np.median([each.standard_error for each in found]))
         assert abs(np.std([float(each) for each in found]) / stated - 1.0) < 0.15
+
+
+def test_columns_of_arrow_without_rows_are_columns():
+    pyarrow = pytest.importorskip("pyarrow")
+    types = [pyarrow.date32(), pyarrow.timestamp("us", "UTC"), pyarrow.time64("us"), pyarrow.decimal128(3, 1)]
+    for kind in [*types, pyarrow.string(), pyarrow.binary()]:
+        for chunks in ([], [pyarrow.array([], kind)]):
+            column = pyarrow.chunked_array(chunks, kind)
+            assert abs(int(fd.private_count(column, epsilon=19.0))) <= 3

@@ -277,6 +277,8 @@ def _of_arrow(values: Any, name: str, written: str = "values") -> Numbers | Labe
             return replace(times(values.to_numpy(**_copied(values))), conversion=conversion)
         if getattr(values.type, "tz", None) is not None:
             words += " with a time zone"
+        if not len(values) and hasattr(values, "chunks"):  # without rows, chunks of many types cannot be encoded
+            values = values.combine_chunks()
         coded = values.dictionary_encode()
         coded = coded.combine_chunks() if hasattr(coded, "chunks") else coded
         codes = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.intp)

@@ -9,9 +9,11 @@ decimal comma would pass for two numbers.
 from __future__ import annotations
 
 import csv
+import datetime
+import decimal
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
@@ -154,12 +156,36 @@ def _parquet(path: str) -> Table:
     return _ByPolars(path, polars)
 
 
-def _as_numbers(names: tuple[str, ...], kind: object, whole: bool) -> list[int] | list[float]:
-    """Return public names as the numbers of a column of this kind, or refuse them."""
+def _truth(text: str) -> bool:
+    """Return what a text says of a truth value."""
+    return {"true": True, "false": False}[text.lower()]
+
+
+_READ: dict[str, tuple[Callable[[str], Any], str]] = {
+    "whole": (int, "numbers"),
+    "number": (float, "numbers"),
+    "truth": (_truth, "true or false"),
+    "date": (datetime.date.fromisoformat, "dates such as 2026-01-31"),
+    "datetime": (datetime.datetime.fromisoformat, "times such as 2026-01-31T12:00"),
+    "zoned": (datetime.datetime.fromisoformat, "times such as 2026-01-31T12:00+00:00"),
+    "time": (datetime.time.fromisoformat, "times such as 12:00"),
+    "decimal": (decimal.Decimal, "numbers"),
+}
+"""How a key of a column is written, by what the column holds."""
+
+
+def _typed(names: tuple[str, ...], kind: object, held: str | None) -> list[Any]:
+    """Return public names as what a column holds, or refuse them; as they are if it holds texts."""
+    if held is None:
+        return list(names)
+    read, accepted = _READ[held]
     try:
-        return [int(name) for name in names] if whole else [float(name) for name in names]
-    except ValueError:
-        raise InvalidParameter(f"keys of a column of {kind} must be numbers, got {','.join(names)}") from None
+        found = [read(name) for name in names]
+    except (ValueError, KeyError, decimal.InvalidOperation):
+        found = []
+    if not found or (held in ("datetime", "zoned") and any((key.tzinfo is None) is (held == "zoned") for key in found)):
+        raise InvalidParameter(f"keys of a column of {kind} must be {accepted}, got {','.join(names)}")
+    return found
 
 
 class _Parquet:
@@ -186,9 +212,21 @@ class _Parquet:
     def labels(self, column: Any, names: tuple[str, ...]) -> Any:
         import pyarrow.types as types  # type: ignore[import-untyped,unused-ignore]
 
-        if not (types.is_integer(column.type) or types.is_floating(column.type)):
-            return list(names)
-        return _as_numbers(names, column.type, types.is_integer(column.type))
+        kind = column.type
+        if types.is_dictionary(kind):
+            kind = kind.value_type
+        tests = {
+            "whole": types.is_integer,
+            "number": types.is_floating,
+            "truth": types.is_boolean,
+            "date": types.is_date,
+            "time": types.is_time,
+            "decimal": types.is_decimal,
+        }
+        held = next((name for name, holds in tests.items() if holds(kind)), None)
+        if types.is_timestamp(kind):
+            held = "datetime" if kind.tz is None else "zoned"
+        return _typed(names, kind, held)
 
     def _read(self, read: Any) -> Any:
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
@@ -218,8 +256,15 @@ class _ByPolars:
         return column
 
     def labels(self, column: Any, names: tuple[str, ...]) -> Any:
-        whole = column.dtype.is_integer()
-        return _as_numbers(names, column.dtype, whole) if whole or column.dtype.is_float() else list(names)
+        kind = column.dtype
+        held = {"Boolean": "truth", "Date": "date", "Time": "time", "Decimal": "decimal"}.get(
+            str(kind).partition("(")[0]
+        )
+        if kind.is_integer() or kind.is_float():
+            held = "whole" if kind.is_integer() else "number"
+        elif str(kind).startswith("Datetime"):
+            held = "datetime" if kind.time_zone is None else "zoned"
+        return _typed(names, kind, held)
 
     def _read(self, read: Any) -> Any:
         try:
