@@ -1,5 +1,7 @@
 """A page for every public class of the API, written before pages are read; the page of its module lists them.
 
+They are no Markdown, so that nobody takes them for pages that a person wrote.
+
 Exceptions stay on the page of their module, and so does a class that is documented elsewhere (`conf.py`).
 """
 
@@ -45,14 +47,14 @@ def _write(app: Sphinx) -> None:
             classes = _classes(module, app.config.ferrodp_elsewhere.get(page, ()))
             app.ferrodp_pages[page, module] = classes  # type: ignore[attr-defined]
             for name in classes:
-                text = f"# {name}\n\nIn [{module}](../{source.name}).\n\n"
+                text = f"{name}\n{'=' * len(name)}\n\nIn :doc:`{module} <../{source.stem}>`.\n\n"
                 kept = "".join(f"{line}\n" for line in options.splitlines() if ":imported-members:" not in line)
-                text += f"```{{eval-rst}}\n.. autoclass:: {module}.{name}\n{kept}```\n"
-                path = folder / f"{module}.{name}.md"
+                text += f".. autoclass:: {module}.{name}\n{kept}"
+                path = folder / f"{module}.{name}.rst"
                 written.add(path)
                 if not path.exists() or path.read_text(encoding="utf-8") != text:
                     path.write_text(text, encoding="utf-8")
-    for path in set(folder.glob("*.md")) - written:
+    for path in set(folder.glob("*.rst")) - written:
         path.unlink()
 
 
@@ -63,7 +65,7 @@ def _list(app: Sphinx, docname: str, content: list[str]) -> None:
         classes = app.ferrodp_pages.get((docname, found[1]), {})  # type: ignore[attr-defined]
         if not classes:
             return found[0]
-        rows = [f"| [`{name}`](classes/{found[1]}.{name}.md) | {_summary(value)} |" for name, value in classes.items()]
+        rows = [f"| [`{name}`](classes/{found[1]}.{name}.rst) | {_summary(value)} |" for name, value in classes.items()]
         pages = "\n".join(f"classes/{found[1]}.{name}" for name in classes)
         table = "\n".join(["| class | what it is |", "| --- | --- |", *rows])
         level = "###" if f"\n## {found[1]}\n" in content[0] else "##"
