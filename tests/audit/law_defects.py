@@ -220,7 +220,6 @@ NOT_FOUND: dict[str, str] = {
     "counts of a replaced row move one way": "no audit compares the law of a choice: its killer measures it",
     "how deep a quantile lies inside ties moves twice as far": _ENUMERATED,
     "utilities of every rank of an extreme are monotonic": _ENUMERATED,
-    "several rows that are replaced move utilities one way": _ENUMERATED,
     "the ends of an interval around the outermost row are taken for monotonic": _ENUMERATED,
     "the weight of a run is read as its whole candidates": _ACCURACY,
     "a candidate among ties is no quantile": _ACCURACY,

@@ -91,13 +91,6 @@ MUTANTS = [
         "extremes",
     ),
     (
-        "several rows that are replaced move utilities one way",
-        "rows-replaced-both-ways-taken-for-monotonic",
-        " and not (spent.replaces and spent.max_contributions > 1)",
-        "",
-        "extremes",
-    ),
-    (
         "the ends of an interval around the outermost row are taken for monotonic",
         "ends-of-an-interval-taken-for-monotonic",
         "Rank.of(ratio, 1)",

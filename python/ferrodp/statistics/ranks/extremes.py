@@ -20,8 +20,8 @@ rows, which may move some utilities up and others down.
 *Minimum and maximum themselves.* A rank r = 0 is the most accurate where the bound is near the extreme, and releases a
 random number between the two where it is not. So two choices come first, with a fifth and a tenth of ε: one at the rank
 r that lies within the values with probability 0.95, and one at 3·r. Let g be the distance of the first from the bound,
-and s that of the two. If rows are exponential, the extreme is about s·ln(r)/ln 3 beyond the first. What follows is
-post-processing, and then a choice with seven tenths of ε:
+and s that of the two, or what candidates lie apart there if that is more. If rows are exponential, the extreme is about
+s·ln(r)/ln 3 beyond the first. What follows is post-processing, and then a choice with seven tenths of ε:
 
 - g > 22·s: the bounds are wide, and the extreme is looked for near a rank, as above, among some hundred candidates from
   the first choice outward. A number beyond all values is less far from them than the bound is.
@@ -65,7 +65,7 @@ __all__ = ["private_bounds", "private_max", "private_min"]
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _MISSED = 0.05
 """The probability with which the first choice, or the interval, may miss the extreme."""
-_FEW, _FEWER = (1000, 2), (1000, 1)
+_FEW, _FEWER = (1000, 2), (1000, 3)
 """The most multiples of a power of ten among the candidates, and the digits of those of any size."""
 _SHARES = 4, 2, 14
 """Parts of ε for a candidate within the values, for one that is further in, and for the extreme."""
@@ -343,9 +343,13 @@ def _last(spent: Budget, points: Among, inner: float, typical: float, is_max: bo
     spread, gap = (inner - typical if is_max else typical - inner), abs(bound - inner)
     # As few rows as these choices need are found at the other end of the bounds, and say nothing.
     known = typical != inside and spread >= 0.0
-    if known and gap > _WIDE * spread:
+    # Two values may count as one number: they lie apart by as much as candidates do there.
+    others = points.few("nearest", *_FEWER).points
+    further_in = others[others < inner][-1:] if is_max else others[others > inner][:1]
+    apart = max(spread, float(np.abs(inner - further_in).sum()))
+    if known and gap > _WIDE * apart:
         return _nearby(spent, _outward(points, inner, spread, is_max), is_max)
-    tight = known and gap <= spread
+    tight = known and gap <= apart
     weight = min(_FINEST, _OF_FINEST * max(1.0, spent.epsilon / spent.max_contributions) ** 4)
     left = (points if tight else points.between(*sorted((inner, bound)))).nearest(weight)
     return quantiles.Choice(left, near, quantiles.mechanism(spent, near))

@@ -407,7 +407,6 @@ def level_of(level: Real) -> float:
 def mechanism(spent: Budget, rank: Rank) -> PermuteAndFlip:
     """Return the mechanism that chooses by the distance from a rank."""
     # Rows of a unit that are replaced may move utilities both ways, if there are two of them.
-    # mutant: rows-replaced-both-ways-taken-for-monotonic
     monotonic = rank.is_outermost and not (spent.replaces and spent.max_contributions > 1)
     with part_of_a_statistic():
         return PermuteAndFlip.calibrated(
