@@ -1141,6 +1141,25 @@ FURTHER = [
         lambda c: fd.PrivacyPlan.from_json(planned().to_json()),
     ),
     Hint(
+        "or take independent noise, such as ConstantNoise",
+        lambda c: federated.FederatedRun(
+            correlated_plan(unit="client", population_size=100, noise=strong()),
+            {"w": np.zeros(3)},
+            checkpoint=federated.RoundCheckpoint(fresh("training.round")),
+        ),
+        lambda c: (
+            rounds(checkpoint=federated.RoundCheckpoint(fresh("training.round"))),
+            federated.FederatedRun(
+                correlated_plan(unit="client", population_size=100, noise=strong()),
+                {"w": np.zeros(3)},
+                ledger=c.ledger,
+                scope="hospital/images",
+                key="rounds",
+                noise_file=fresh("training.noise"),
+            ),
+        ),
+    ),
+    Hint(
         "draw a second picture",
         lambda c: budget.plot_ledger(c.ledger, scopes=["hospital/images"] * 99),
         lambda c: budget.plot_ledger(c.ledger, scopes=["hospital/images"]),
