@@ -10,7 +10,7 @@ from alarms import REPLACE, code
 
 import ferrodp as fd
 from ferrodp.audit import audit_code
-from ferrodp.events import EpsilonDeltaEvent
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 
 ROWS = np.array(
     [
@@ -41,6 +41,23 @@ def of_units(release: Callable[[fd.statistics.PrivateGroups], Any], rows: int = 
     return any(audit_code(run, ROWS, others, accounted=accounted).violation for _ in range(3))
 
 
+def of_columns(release: Callable[..., Any], *, replaces: bool = False, rows: int = 2) -> bool:
+    """Whether a statistic of a column moves farther than it states where a unit leaves, or has other rows."""
+    relation = REPLACE if replaces else NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def run(table: np.ndarray) -> object:
+        x, who = table[:, 2].astype(int), table[:, 1].astype(int)
+        return release(x, unit=who, max_contributions=rows, epsilon=1.0, neighboring_relation=relation).value
+
+    others = [ROWS[ROWS[:, 1] != unit] for unit in range(1, 7)]
+    if replaces:
+        others = [np.concatenate([each, np.full((1, 3), [0, unit, 50])]) for unit, each in enumerate(others, 1)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=0.0)
+    return any(
+        audit_code(run, ROWS, others, accounted=accounted, neighboring_relation=relation).violation for _ in range(3)
+    )
+
+
 def largest(data: np.ndarray, **options: Any) -> object:
     return fd.private_max(data, bounds=(0.0, 20.0), num_candidates=21, rank=2, epsilon=1.0, **options).value
 
@@ -67,6 +84,11 @@ AUDITS: dict[str, Callable[[], bool]] = {
     ),
     "different values": lambda: code(different, rows=3, data=np.arange(8.0)),
     "most frequent, replaced": lambda: code(most_frequent, relation=REPLACE, data=SAME),
+    "columns of units": lambda: of_columns(fd.private_count),
+    "different values of units": lambda: of_columns(fd.private_distinct, rows=1),
+    "means of units, replaced": lambda: of_columns(
+        lambda x, **options: fd.private_mean(x, bounds=(0, 10), **options), replaces=True
+    ),
     "largest": lambda: code(largest),
     "largest, several rows": lambda: code(lambda d: largest(d, max_contributions=3), rows=3, data=SAME),
     "counts of groups": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value),

@@ -16,10 +16,32 @@ KILLERS = {
     "labels of rows": "pytest tests/statistics/test_labels_of_rows.py",
     "found keys": "pytest tests/statistics/test_found_keys.py",
     "values": "pytest tests/statistics/test_values.py",
+    "units of columns": "pytest tests/statistics/test_units_of_columns.py",
     "populations": "pytest tests/statistics/test_populations.py -k 'differences or refused'",
 }
 
 MUTANTS = [
+    (
+        "all rows of a unit in a column count",
+        "rows-of-a-unit-without-bound-in-a-column",
+        "rows_that_count(owners, spent.max_contributions, _coins(spent)) & (owners >= 0)",
+        "owners >= 0",
+        "units of columns",
+    ),
+    (
+        "all different values of a unit count",
+        "different-values-of-a-unit-without-bound",
+        "np.where((pair_of >= 0) & np.append(held, False)[pair_of], codes, -1)",
+        "codes",
+        "units of columns",
+    ),
+    (
+        "the number of rows of units is taken for public",
+        "number-of-rows-of-units-taken-for-public",
+        "~_counted(spent, ~nulls), True, True)",
+        "~_counted(spent, ~nulls), found.can_miss, True)",
+        "units of columns",
+    ),
     (
         "the interval of a difference is that of one mean",
         "ends-of-a-difference-of-one-mean-alone",

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
@@ -28,6 +29,7 @@ from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
+from ferrodp.statistics._column import Keep
 from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.tickets import Ticket
@@ -51,11 +53,18 @@ class Budget(NamedTuple):
     relation: NeighboringRelation
     source: NoiseSource
     ticket: Ticket | None
+    owners: npt.NDArray[np.intp] | None = None
+    """The place of the unit of each row, −1 for a row without one; None if the caller promises how many it has."""
+    keep: Keep = "random"
+    of: str = ""
+    """Which rows count, in words."""
 
     @property
     def unit(self) -> str:
         """The unit of privacy, in words."""
         rows = self.max_contributions
+        if self.owners is not None:
+            return f"one unit, with all of its rows, of which up to {rows} count{'s' * (rows == 1)}"
         return "one row" if rows == 1 else f"whoever contributes up to {rows} rows"
 
     @property
@@ -174,7 +183,7 @@ class Budget(NamedTuple):
     ) -> Estimate[Value]:
         """Return a released value with what it cost, and the law of its noise."""
         return Estimate(
-            statistic=statistic,
+            statistic=statistic + self.of,
             _law=law,
             **more,
             value=value,

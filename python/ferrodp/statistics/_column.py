@@ -20,6 +20,7 @@ from ferrodp.statistics import _foreign
 from ferrodp.statistics._foreign import KINDS, Labels, Numbers, number
 
 Missing = Literal["drop", "zero"]
+Keep = Literal["random", "first"]
 _ROWS = 1 << 14  # 128 KiB of floats: in the cache, and no pages come from the system and go back for each part
 
 

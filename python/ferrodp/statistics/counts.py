@@ -20,6 +20,7 @@ from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
 from ferrodp.statistics._column import (
     Column,
+    Keep,
     Missing,
     add_counts,
     blocks,
@@ -31,6 +32,7 @@ from ferrodp.statistics._column import (
 from ferrodp.statistics._foreign import Labels, Numbers, keys_of
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_count", "private_histogram"]
@@ -47,6 +49,8 @@ def private_count(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -67,7 +71,12 @@ def private_count(
     delta : float
         In [0, 1). 0 for discrete Laplace noise, otherwise discrete Gaussian.
     max_contributions : int
-        The most rows that one unit of privacy may have, which the caller promises; ≥ 1.
+        The most rows that one unit of privacy may have, which the caller promises, unless `unit` is given; ≥ 1.
+    unit : array, Series or list, optional
+        Whose each row is: an id a row, of any type that can be hashed. Then nothing is promised: of each unit a random
+        subset of `max_contributions` rows counts, and rows without an id do not. Equal ids are one unit.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more; the first ones of a table that is sorted by time are all early.
     missing : {"drop", "zero"}
         What becomes of missing rows (nulls and NaN). By default they contribute to nothing, this count included; "zero"
         counts them as rows, and as false; not for lists and objects, which do not say what a missing one stands for.
@@ -113,7 +122,8 @@ def private_count(
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     drops = check_missing(missing)
-    found = read(values)
+    spent = _units.of_units(spent, unit, keep, missing)
+    found = _units.labels(spent, values)
     # mutant: list-of-nones-taken-for-numbers
     if not drops and isinstance(found, Labels) and found.is_open:
         raise InvalidParameter(
@@ -157,6 +167,8 @@ def private_histogram(
     categories: Sequence[Any] | npt.NDArray[Any] | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -169,7 +181,7 @@ def private_histogram(
     ----------
     values : array, Series or list, one-dimensional
         Truth values, integers or floats; with `categories` also strings, times and other labels.
-    epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`.
     bins : sequence of float
         Public edges in ascending order; bin i holds edges[i] ≤ x < edges[i + 1], the last one its upper edge too.
@@ -204,15 +216,16 @@ def private_histogram(
     ((3,), dtype('int64'))
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    found = read(values)
     check_binning(bins, categories)
+    spent = _units.of_units(spent, unit, keep)
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]
     if bins is not None:
         edges = ascending_edges(bins)
         size = edges.size - 1
-        count = functools.partial(_binned, edges, column(values).parts())
+        count = functools.partial(_binned, edges, _units.numbers(spent, values, "drop").parts())
     else:
+        found = _units.labels(spent, values)
         known = matching(public_labels(categories), found, "categories")
         size, labels = len(known), tuple(known.tolist() if isinstance(known, np.ndarray) else known)
         count = functools.partial(by_category, found, known)

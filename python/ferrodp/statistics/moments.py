@@ -26,9 +26,10 @@ from ferrodp.random import NoiseSource
 from ferrodp.statistics import sums
 from ferrodp.statistics._budget import Bounds, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._column import Column, Missing
+from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Transformed, variance_interval
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_standard_deviation", "private_variance"]
@@ -47,6 +48,8 @@ def private_variance(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -58,7 +61,7 @@ def private_variance(
 
     Parameters
     ----------
-    values, bounds, missing, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    values, bounds, missing, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_sum`. The bounds are at least 1e-100 apart and at most 1e100 in size.
 
     Returns
@@ -88,7 +91,8 @@ def private_variance(
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
     about = About.of(bounds)
-    array = sums._summable(values, missing)
+    spent = _units.of_units(spent, unit, keep, missing)
+    array = sums._summable(spent, values, missing)
     part = spent.share(1, 3)
     mechanisms = (
         part.mechanism(spent.max_contributions),
@@ -190,6 +194,8 @@ def private_standard_deviation(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -199,7 +205,7 @@ def private_standard_deviation(
 
     Parameters
     ----------
-    values, bounds, missing, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    values, bounds, missing, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_variance`.
 
     Returns
@@ -226,6 +232,8 @@ def private_standard_deviation(
         epsilon=epsilon,
         delta=delta,
         max_contributions=max_contributions,
+        unit=unit,
+        keep=keep,
         missing=missing,
         neighboring_relation=neighboring_relation,
         source=source,

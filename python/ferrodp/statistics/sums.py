@@ -29,9 +29,10 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, bounds, budget
-from ferrodp.statistics._column import Column, Missing, column
+from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Additive, Transformed, half_width, ratio_interval
 from ferrodp.statistics.estimate import Estimate, Sample
+from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_mean", "private_sum"]
@@ -136,6 +137,8 @@ def private_sum(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -155,7 +158,7 @@ def private_sum(
         By default a missing row (null or NaN) contributes to nothing; with "zero" it, and an infinite one, counts as 0,
         clamped to the bounds. Means and variances do not allow that under `REPLACE_SPECIAL`, where a null record
         contributes nothing.
-    epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -194,7 +197,8 @@ def private_sum(
     """
     lower, upper = _bounds(bounds)
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    array = _summable(values, missing)
+    spent = _units.of_units(spent, unit, keep, missing)
+    array = _summable(spent, values, missing)
     # mutant: grid-of-sum-derived-from-column
     grid = _grid(lower, upper)
     can_miss = array.drops and array.can_miss
@@ -216,6 +220,8 @@ def private_mean(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -229,7 +235,7 @@ def private_mean(
 
     Parameters
     ----------
-    values, bounds, missing, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    values, bounds, missing, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_sum`.
 
     Returns
@@ -263,7 +269,8 @@ def private_mean(
     lower, upper = _bounds(bounds)
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
-    array = _summable(values, missing)
+    spent = _units.of_units(spent, unit, keep, missing)
+    array = _summable(spent, values, missing)
     middle = 0.5 * lower + 0.5 * upper
     reach = max(upper - middle, middle - lower)
     if not 1e-250 <= reach <= 1e300:
@@ -317,8 +324,8 @@ def _mechanism(spent: Budget, grid: _Grid, can_miss: bool = False) -> Mechanism:
     return spent.mechanism(grid.moved_by(rows, replaced=spent.replaces, can_miss=can_miss))
 
 
-def _summable(values: object, missing: object) -> Column:
-    array = column(values, missing)
+def _summable(spent: Budget, values: object, missing: object) -> Column:
+    array = _units.numbers(spent, values, missing)
     if array.values.size > _MAX_ROWS:  # 2³¹ rows of less than 2³¹ steps each
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     return array

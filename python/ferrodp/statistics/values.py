@@ -28,11 +28,12 @@ from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import read
+from ferrodp.statistics._column import Keep, read
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.counts import by_category, matching, public_labels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys.contributions import units
+from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_distinct", "private_top"]
@@ -49,6 +50,8 @@ def private_distinct(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -66,7 +69,10 @@ def private_distinct(
         one, such as 7 and 7.0.
     max_contributions : int
         The most different values that one unit of privacy may have, which the caller promises; ≥ 1. A unit has one id.
-    epsilon, delta, neighboring_relation, source, ticket
+    unit : array, Series or list, optional
+        Whose each row is, as for `private_count`: then nothing is promised, and so many different values of each unit
+        count, in whatever number of rows.
+    epsilon, delta, keep, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -93,12 +99,14 @@ def private_distinct(
     ('number of different values', 1.36)
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    spent = _units.of_units(spent, unit, keep)
+    spent = spent._replace(of=spent.of.replace("row", "different value"))
     found = read(values)
     # mutant: different-values-of-a-unit-move-by-one
     mechanism = spent.mechanism(spent.max_contributions)
     event = mechanism.event
     (drawn,) = spent.sources(event, null_distance=Fraction(1))
-    places = units(found)
+    places = _units.different(spent, units(found))
     number = int(np.unique(places[places >= 0]).size)
     released = mechanism.release(number, source=drawn)
     what = "number of different values"
@@ -113,6 +121,8 @@ def private_top(
     categories: Any,
     epsilon: Real | None = None,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -130,7 +140,7 @@ def private_top(
     categories : sequence of numbers, strings, dates or other labels
         Public, all different, of a type that the column can hold. Where they are not public, `private_group_by` with a
         `KeyThreshold` finds the frequent ones: `PrivateGroups.found_counts` has their counts.
-    epsilon, max_contributions, neighboring_relation, source, ticket
+    epsilon, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -166,7 +176,8 @@ def private_top(
     'the'
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
-    found = read(values)
+    spent = _units.of_units(spent, unit, keep)
+    found = _units.labels(spent, values)
     known = matching(public_labels(categories), found, "categories")
     size, moved = len(known), spent.max_contributions
     wanted = _validate.count("number", number, maximum=min(size, _MOST))

@@ -160,7 +160,7 @@ def _bounded(name: str, help: str) -> Any:
     option(
         "--unit",
         metavar="COLUMN",
-        help="with --group-by: whose a row is; of each unit only some rows count",
+        help="the column that says whose a row is: of each unit only --rows-per-unit rows count, a random subset",
     ),
     option("--rows-per-unit", type=int, default=1, metavar="K", help="the most rows of a unit of privacy (default: 1)"),
     option("--epsilon", type=float, required=True, metavar="E", help="of all statistics together, shared evenly"),
@@ -232,8 +232,6 @@ def stats(args: Args, _: Console) -> Report:
 
 
 def _check_groups(asked: list[Asked], args: Args) -> None:
-    if args.group_by is None and args.unit is not None:
-        raise InvalidParameter("--unit must come with --group-by; without it, --rows-per-unit is a promise of yours")
     for each in asked if args.group_by is not None else ():
         if each.kind not in _BY_GROUP:
             able = ", ".join(f"--{kind}" for kind in _BY_GROUP)
@@ -281,7 +279,8 @@ def _releaser(
         ]
 
     def whole(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
-        about = {"max_contributions": rows, "neighboring_relation": relation, "ticket": ticket}
+        owners = None if unit is None else _labeled(columns[unit])
+        about = {"max_contributions": rows, "unit": owners, "neighboring_relation": relation, "ticket": ticket}
         found = []
         for each, part in zip(asked, parts, strict=True):
             more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in _NOISED else {})

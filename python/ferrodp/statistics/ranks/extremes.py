@@ -51,13 +51,14 @@ from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import counts
 from ferrodp.statistics._budget import Bounds, Budget, budget
-from ferrodp.statistics._column import Column, Missing, column
+from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks import quantiles
 from ferrodp.statistics.ranks.candidates import Listed, Rank
 from ferrodp.statistics.ranks.quantiles import Among
+from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_bounds", "private_max", "private_min"]
@@ -87,6 +88,8 @@ def private_bounds(
     magnitudes: tuple[Real, Real] = (2.0**-10, 2.0**64),
     failure_probability: Real = 1e-3,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -99,7 +102,7 @@ def private_bounds(
 
     Parameters
     ----------
-    values, missing, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    values, missing, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`; numbers only.
     magnitudes : (float, float)
         Public: the sizes between which bounds are looked for. The edges of the bins are 0 and ± the first number times
@@ -145,7 +148,8 @@ def private_bounds(
     chance = _validate.positive("failure_probability", failure_probability)
     if chance >= 1.0:
         raise _validate.out_of_domain("failure_probability", "in (0, 1)", failure_probability)
-    held = column(values, missing)
+    spent = _units.of_units(spent, unit, keep, missing)
+    held = _units.numbers(spent, values, missing)
     moved = spent.max_contributions
     # mutant: replaced-row-moves-one-bin-of-the-bounds
     ends = 2 if spent.replaces else 1
@@ -192,6 +196,8 @@ def private_max(
     rank: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -211,7 +217,7 @@ def private_max(
     rank : int, optional
         How many values should exceed what is released: public, ≥ 0. By default the largest is looked for, in a way that
         suits tight bounds and wide ones.
-    epsilon, max_contributions, neighboring_relation, source, ticket
+    epsilon, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -243,7 +249,7 @@ def private_max(
     True
     """
     return _extreme(
-        values, (bounds, candidates, num_candidates), rank, True, missing,
+        values, (bounds, candidates, num_candidates), rank, True, (missing, unit, keep),
         (epsilon, 0.0, max_contributions, neighboring_relation, source, ticket),
     )  # fmt: skip
 
@@ -258,6 +264,8 @@ def private_min(
     rank: int | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
@@ -269,7 +277,7 @@ def private_min(
     ----------
     values, bounds, candidates, num_candidates, missing
         As for `private_max`; with `rank` each value counts as the least candidate that is at least the value.
-    rank, epsilon, max_contributions, neighboring_relation, source, ticket
+    rank, epsilon, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_max`.
 
     Returns
@@ -292,14 +300,15 @@ def private_min(
     True
     """
     return _extreme(
-        values, (bounds, candidates, num_candidates), rank, False, missing,
+        values, (bounds, candidates, num_candidates), rank, False, (missing, unit, keep),
         (epsilon, 0.0, max_contributions, neighboring_relation, source, ticket),
     )  # fmt: skip
 
 
-def _extreme(values: object, among: Any, rank: Any, is_max: bool, missing: object, about: Any) -> Estimate[float]:
-    spent = budget(*about)
-    held = quantiles.ranked(values, missing)
+def _extreme(values: object, among: Any, rank: Any, is_max: bool, rows: Any, about: Any) -> Estimate[float]:
+    missing, unit, keep = rows
+    spent = _units.of_units(budget(*about), unit, keep, missing)
+    held = quantiles.ranked(spent, values, missing)
     ends, candidates, number = among
     points = quantiles.among(ends, candidates, number, held)
     if rank is None:

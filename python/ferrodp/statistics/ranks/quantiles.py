@@ -45,11 +45,12 @@ from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.mechanisms.selection import PermuteAndFlip
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
-from ferrodp.statistics._column import Column, Missing, column, public_numbers
+from ferrodp.statistics._column import Column, Keep, Missing, public_numbers
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks.candidates import Candidates, Listed, Rank, Toward
+from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_median", "private_quantile", "private_quantiles"]
@@ -74,6 +75,8 @@ def private_quantile(
     interval_level: Real | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     source: NoiseSource | None = None,
@@ -104,7 +107,7 @@ def private_quantile(
     missing : {"drop", "zero"}
         By default missing rows (nulls and NaN) have no rank; with "zero" they, and infinite ones, count as 0,
         which `REPLACE_SPECIAL` does not allow: a null record contributes nothing.
-    epsilon, max_contributions, neighboring_relation, source, ticket
+    epsilon, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`.
 
     Returns
@@ -155,8 +158,9 @@ def private_quantile(
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
+    spent = _units.of_units(spent, unit, keep, missing)
     ratio = ratio_of(quantile)
-    array = ranked(values, missing)
+    array = ranked(spent, values, missing)
     found = sought(spent, ratio, among(bounds, candidates, num_candidates, array), interval_level)
     event = composed(found.events)
     sources = spent.sources(*found.events, null_distance=None)
@@ -175,6 +179,8 @@ def private_quantiles(
     interval_level: Real | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     source: NoiseSource | None = None,
@@ -186,7 +192,7 @@ def private_quantiles(
 
     Parameters
     ----------
-    values, bounds, candidates, num_candidates, interval_level, epsilon, max_contributions, missing
+    values, bounds, candidates, num_candidates, interval_level, epsilon, max_contributions, unit, keep, missing
         As for `private_quantile`.
     neighboring_relation, source, ticket
         As for `private_quantile`.
@@ -213,8 +219,9 @@ def private_quantiles(
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
+    spent = _units.of_units(spent, unit, keep, missing)
     ratios = ratios_of(quantiles)
-    array = ranked(values, missing)
+    array = ranked(spent, values, missing)
     points = among(bounds, candidates, num_candidates, array)
     # mutant: quantiles-with-the-whole-budget-each
     share = spent.share(1, len(ratios))
@@ -243,6 +250,8 @@ def private_median(
     interval_level: Real | None = None,
     epsilon: Real | None = None,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     missing: Missing = "drop",
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     source: NoiseSource | None = None,
@@ -252,7 +261,7 @@ def private_median(
 
     Parameters
     ----------
-    values, bounds, candidates, num_candidates, interval_level, epsilon, max_contributions, missing
+    values, bounds, candidates, num_candidates, interval_level, epsilon, max_contributions, unit, keep, missing
         As for `private_quantile`.
     neighboring_relation, source, ticket
         As for `private_quantile`.
@@ -282,6 +291,8 @@ def private_median(
         interval_level=interval_level,
         epsilon=epsilon,
         max_contributions=max_contributions,
+        unit=unit,
+        keep=keep,
         missing=missing,
         neighboring_relation=neighboring_relation,
         source=source,
@@ -416,9 +427,9 @@ def mechanism(spent: Budget, rank: Rank) -> PermuteAndFlip:
         )
 
 
-def ranked(values: object, missing: object) -> Column:
+def ranked(spent: Budget, values: object, missing: object) -> Column:
     """Return a column whose ranks are looked for."""
-    array = column(values, missing)
+    array = _units.numbers(spent, values, missing)
     if array.values.size > _MAX_ROWS:
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     return array
