@@ -8,7 +8,7 @@ Release a column
     `private_histogram`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
     `private_max`, `private_bounds`, `private_distinct`, `private_top` (package `statistics`); counts and sums of a
     table at once: `release`; contingency tables of several columns: `private_marginals`; of groups of rows
-    `private_group_by`, whose keys may be found by a `KeyThreshold`, `KeySelection` or `KeyUnion`.
+    `private_group_by`, whose keys may be found by a `KeyThreshold`, `KeySelection` or `KeyUnion`; `CalendarBins`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Release running totals day after day
@@ -85,6 +85,7 @@ from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
 from ferrodp.statements import statement
 from ferrodp.statistics import (
+    CalendarBins,
     KeySelection,
     KeyThreshold,
     KeyUnion,
@@ -114,6 +115,7 @@ else:
     from ferrodp import budget
 
 __all__ = [
+    "CalendarBins",
     "ClippedSum",
     "Counter",
     "CounterStream",

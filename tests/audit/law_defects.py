@@ -186,6 +186,9 @@ _COUNTERS = "audits draw single releases: totals of counters are compared with t
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
 NOT_FOUND: dict[str, str] = {
+    "missing times count as the first day": "a row that counts wrongly still moves a mean by what is charged",
+    "the last bin of a calendar holds what follows it": "a row is in one bin all the same",
+    "missing times are in a bin of the calendar": "a row is in one bin all the same",
     "residues of 31 bits are not centered": "no audit decodes sums of this protocol; all its arithmetic is tested",
     "the draws of one kept step share a key": "no audit runs a plan that keeps its sums; its groups are compared there",
     "a counter is calibrated as if its strategy had sensitivity 1": _COUNTERS,

@@ -16,11 +16,34 @@ KILLERS = {
     "labels of rows": "pytest tests/statistics/test_labels_of_rows.py",
     "found keys": "pytest tests/statistics/test_found_keys.py",
     "values": "pytest tests/statistics/test_values.py",
+    "times of columns": "pytest tests/statistics/test_times_of_columns.py",
+    "calendars": "pytest tests/statistics/test_calendars.py",
     "units of columns": "pytest tests/statistics/test_units_of_columns.py",
     "populations": "pytest tests/statistics/test_populations.py -k 'differences or refused'",
 }
 
 MUTANTS = [
+    (
+        "missing times count as the first day",
+        "missing-times-count-as-the-first-day",
+        "missing[found.values]",
+        "np.zeros(found.values.size, np.bool_)",
+        "times of columns",
+    ),
+    (
+        "the last bin of a calendar holds what follows it",
+        "calendar-bins-hold-their-end",
+        "place >= edges.size - 1",
+        "place > edges.size - 1",
+        "calendars",
+    ),
+    (
+        "missing times are in a bin of the calendar",
+        "missing-times-are-in-a-bin",
+        "outside | held.nulls",
+        "outside",
+        "calendars",
+    ),
     (
         "all rows of a unit in a column count",
         "rows-of-a-unit-without-bound-in-a-column",

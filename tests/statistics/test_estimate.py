@@ -1,14 +1,16 @@
 """Results: intervals that hold what they promise, arithmetic, tables."""
 
+import datetime
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import ferrodp as fd
-from ferrodp.errors import InvalidParameter, InvalidType, WeakPrivacyWarning
+from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage, WeakPrivacyWarning
 from ferrodp.statistics import _noise
 from ferrodp.statistics.models import private_moments
 
@@ -204,12 +206,46 @@ def test_histograms_have_places_edges_labels_and_tables():
     assert len(repr(fd.private_histogram(ROWS, bins=np.arange(1000), epsilon=1.0))) < 200
 
 
+def test_tables_of_polars_and_arrow_have_the_same_columns_and_labels():
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    groups = fd.private_group_by({"a": [1, 2], "b": ["x", "y"]}, ["a", "b"], keys={"a": [1, 2], "b": ["x", "y"]})
+    of_groups, whole = groups.count(epsilon=1.0), fd.private_count([1, 2], epsilon=1.0)
+    for library, kind in (("polars", polars.DataFrame), ("arrow", arrow.Table)):
+        frame = of_groups.to_frame(library=library)
+        assert isinstance(frame, kind)
+        names = list(getattr(frame, "column_names", getattr(frame, "columns", None)))
+        assert names == ["label_0", "label_1", "value", "standard_error", "lower", "upper", "unit"]
+        columns = frame.to_pydict() if library == "arrow" else frame.to_dict(as_series=False)
+        assert (columns["label_0"], columns["label_1"]) == ([1, 1, 2, 2], ["x", "y", "x", "y"])
+        assert columns["value"] == of_groups.value.tolist()
+        assert columns["unit"] == ["one row"] * 4
+        assert str(whole.to_frame(library=library)["label"][0]) == whole.statistic
+    mixed = fd.private_histogram(["1", 1], categories=["1", 1], epsilon=1.0).to_frame(library="polars")
+    assert mixed["label"].to_list() == ["1", "1"]
+    day = datetime.date(2024, 1, 1)
+    means = fd.private_group_by({"g": ["a"], "d": [day]}, "g", keys=["a"]).mean(
+        "d", bounds=(day, day.replace(year=2025)), epsilon=1.0
+    )
+    assert str(means.to_frame(library="polars")["value"].dtype).startswith("Datetime")
+    table = fd.release({"age": [30.0]}, sums={"age": (0, 100)}, epsilon=1.0)
+    assert table.to_frame(library="arrow").column_names == ["label", "count", "age"]
+
+
+def test_a_table_of_another_library_is_refused(monkeypatch):
+    estimate = fd.private_count([1], epsilon=1.0)
+    with pytest.raises(InvalidParameter, match='library must be "pandas", "polars" or "arrow"'):
+        estimate.to_frame(library="dask")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingPackage, match="pip install polars"):
+        estimate.to_frame(library="polars")
+
+
 def test_a_quantile_has_no_interval_and_a_table_all_the_same():
     pytest.importorskip("pandas")
     median = fd.private_quantile(ROWS, 0.5, bounds=(0, 60), epsilon=1.0)
     with pytest.raises(InvalidParameter, match="ranks"):
         median.interval()
-    assert median.to_frame().columns.tolist() == ["value", "standard_error"]
+    assert median.to_frame().columns.tolist() == ["value", "standard_error", "unit"]
     assert "quantile 0.5" in median._repr_html_()
     for level in (0.0, 1.0, -1.0, math.nan):
         with pytest.raises(InvalidParameter, match="level"):

@@ -10,7 +10,7 @@ from scipy import stats
 import ferrodp as fd
 from ferrodp.accounting import ComposedEvent, NeighboringRelation
 from ferrodp.errors import InvalidArray, InvalidParameter
-from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, ExponentialMechanism
+from ferrodp.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism, ExponentialMechanism, PermuteAndFlip
 
 pytestmark = pytest.mark.filterwarnings("ignore::ferrodp.errors.WeakPrivacyWarning")  # where counts are compared
 NAN = math.nan
@@ -53,6 +53,13 @@ def released(monkeypatch):
 
     for kind in (DiscreteGaussianMechanism, DiscreteLaplaceMechanism, ExponentialMechanism):
         recorded(kind)
+    choose = PermuteAndFlip.release_from_runs
+
+    def record(mechanism, utilities, *args, observed, **options):
+        seen.append((mechanism, observed.tolist()))
+        return choose(mechanism, utilities, *args, observed=observed, **options)
+
+    monkeypatch.setattr(PermuteAndFlip, "release_from_runs", record)
     return seen
 
 
@@ -66,6 +73,10 @@ def loss(ones, others):
             pure += sum(moved) / float(mechanism.scale)
         elif isinstance(mechanism, DiscreteGaussianMechanism):
             squares += sum(each**2 for each in moved) / float(mechanism.scale) ** 2
+        elif isinstance(mechanism, PermuteAndFlip):
+            # the noise of one candidate against the largest of the others
+            moved = [a - b for a, b in zip(one, other, strict=True)]
+            pure += (max(moved) - min(moved)) / mechanism.scale
         else:
             logs = [np.array(each) / mechanism.scale for each in (one, other)]
             logs = [each - np.logaddexp.reduce(each) for each in logs]
@@ -121,6 +132,7 @@ def test_a_whole_unit_moves_a_statistic_by_no_more_than_is_charged(name, dtype, 
                 rows, unit=owners, keep="first", max_contributions=most, epsilon=1.0, neighboring_relation=relation,
                 **options,
             )  # fmt: skip
+            assert released
             held[key] = list(released), estimate.event
         return held[key]
 

@@ -11,7 +11,9 @@ finds the most frequent ones. `private_marginals` returns `PrivateMarginals`: co
 measured together. `population_interval` adds the error of sampling to that of noise. `release` returns a
 `ReleasedTable` of counts and sums that are paid for at once.
 
-Columns are those of numpy, pandas, polars and Arrow, and lists. Missing values are left out. Values are clamped to
+Columns are those of numpy, pandas, polars and Arrow, and lists: numbers, labels, and with bounds or edges of their kind
+dates, datetimes, durations and times of day; `CalendarBins` are months or hours of them. With `unit` of each unit only
+so many rows count. Missing values are left out. Values are clamped to
 public bounds and put on a grid. What is released is an integer statistic of integers plus integer noise, so the
 sensitivity holds in machine arithmetic.
 """
@@ -27,11 +29,13 @@ from ferrodp.statistics.moments import private_standard_deviation, private_varia
 from ferrodp.statistics.populations import population_interval
 from ferrodp.statistics.ranks.extremes import private_bounds, private_max, private_min
 from ferrodp.statistics.ranks.quantiles import private_median, private_quantile, private_quantiles
+from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.statistics.sums import private_mean, private_sum
 from ferrodp.statistics.tables import ReleasedTable, release
 from ferrodp.statistics.values import private_distinct, private_top
 
 __all__ = [
+    "CalendarBins",
     "Estimate",
     "Interval",
     "KeySelection",

@@ -32,6 +32,7 @@ from ferrodp.random.noise import source_or_default
 from ferrodp.statistics._column import Keep
 from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
+from ferrodp.statistics.rows.times import Clock, of_bounds
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
 from ferrodp.tickets.payment import covers, parts_of_kind, releases
@@ -58,6 +59,8 @@ class Budget(NamedTuple):
     keep: Keep = "random"
     of: str = ""
     """Which rows count, in words."""
+    clock: Clock | None = None
+    """What kind of times the rows and the result are, where bounds are times."""
 
     @property
     def unit(self) -> str:
@@ -71,6 +74,15 @@ class Budget(NamedTuple):
     def replaces(self) -> bool:
         """Whether neighboring datasets differ in the content of rows, not in their number."""
         return self.relation is NeighboringRelation.REPLACE_ONE
+
+    def timed(self, ends: Any, *, whole: bool = False) -> tuple[Budget, Any]:
+        """Return the budget that knows what kind of times bounds are, and them as numbers."""
+        clock, numbers = of_bounds(ends)
+        return (self if clock is None else self._replace(clock=clock._replace(whole=whole))), numbers
+
+    def between(self, lower: float, upper: float) -> str:
+        """Return bounds in words."""
+        return f"[{lower:g}, {upper:g}]" if self.clock is None else self.clock.between(lower, upper)
 
     def check_missing(self, missing: object) -> None:
         """Refuse missing rows that count as zeros where a row may become a null record, which contributes nothing.
@@ -182,7 +194,7 @@ class Budget(NamedTuple):
         **more: Any,
     ) -> Estimate[Value]:
         """Return a released value with what it cost, and the law of its noise."""
-        return Estimate(
+        found = Estimate(
             statistic=statistic + self.of,
             _law=law,
             **more,
@@ -194,6 +206,7 @@ class Budget(NamedTuple):
             unit=self.unit,
             neighboring_relation=self.relation,
         )
+        return found if self.clock is None else found._timed(self.clock)
 
 
 @functools.lru_cache(maxsize=256)

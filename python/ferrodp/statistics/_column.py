@@ -18,6 +18,7 @@ from ferrodp._base import _arrays, _validate
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _foreign
 from ferrodp.statistics._foreign import KINDS, Labels, Numbers, number
+from ferrodp.statistics.rows import times
 
 Missing = Literal["drop", "zero"]
 Keep = Literal["random", "first"]
@@ -102,8 +103,8 @@ def _hint(num_dimensions: int) -> str:
     return "a single one is written as [values]" if not num_dimensions else "one of its columns is values[:, 0]"
 
 
-def column(values: object, missing: object = "drop", name: str = "values") -> Column:
-    """Return a column of numbers; see `read`.
+def column(values: object, missing: object = "drop", name: str = "values", clock: times.Clock | None = None) -> Column:
+    """Return a column of numbers; see `read`. With a `clock` it is one of times, as numbers of `rows.times`.
 
     Of a list each element is judged alone: what is neither a number nor a truth value is missing. Were a list refused
     for one of its elements, the exception would tell of that row.
@@ -115,10 +116,15 @@ def column(values: object, missing: object = "drop", name: str = "values") -> Co
     """
     drops = check_missing(missing)
     found = read(values, name)
+    if clock is not None:
+        if not drops:
+            raise InvalidParameter('missing must be "drop" for times, which have no zero, got "zero"')
+        return Column(*clock.numbers(found, name), drops)
     if isinstance(found, Labels) and found.is_list:
         return Column(_numbers(values), None, True, drops)
     if isinstance(found, Labels):
-        raise InvalidArrayType(f"{name} must be numbers or truth values, got {found.kind}; {found.conversion}")
+        too = f" (bounds may be {found.kind}, too)" if found.kind in times.KINDS else ""
+        raise InvalidArrayType(f"{name} must be numbers or truth values, got {found.kind}{too}; {found.conversion}")
     return Column(found.values, found.nulls, found.can_miss, drops)
 
 

@@ -25,14 +25,15 @@ from ferrodp.statistics._column import (
     add_counts,
     blocks,
     check_missing,
-    column,
     public_numbers,
     read,
 )
 from ferrodp.statistics._foreign import Labels, Numbers, keys_of
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.rows import units as _units
+from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.rows.calendars import CalendarBins
+from ferrodp.statistics.rows.times import Clock, clock_of, public_times
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_count", "private_histogram"]
@@ -163,7 +164,7 @@ def private_histogram(
     values: Any,
     *,
     epsilon: Real | None = None,
-    bins: Sequence[float] | npt.NDArray[Any] | None = None,
+    bins: Sequence[Any] | npt.NDArray[Any] | CalendarBins | None = None,
     categories: Sequence[Any] | npt.NDArray[Any] | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
@@ -183,8 +184,9 @@ def private_histogram(
         Truth values, integers or floats; with `categories` also strings, times and other labels.
     epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_count`.
-    bins : sequence of float
-        Public edges in ascending order; bin i holds edges[i] ≤ x < edges[i + 1], the last one its upper edge too.
+    bins : sequence of float or times, or CalendarBins
+        Public edges in ascending order; bin i holds edges[i] ≤ x < edges[i + 1], the last one its upper edge too. For a
+        column of dates, datetimes, durations or times of day, edges of that kind, or `CalendarBins`.
     categories : sequence of numbers, strings or other hashable labels
         Public values, all different, in place of bins; of a type that the column can hold, such as dates for dates.
 
@@ -220,10 +222,17 @@ def private_histogram(
     spent = _units.of_units(spent, unit, keep)
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]
-    if bins is not None:
-        edges = ascending_edges(bins)
+    if isinstance(bins, CalendarBins):
+        held = bins.places(_units.labels(spent, values), "values")
+        size, labels = len(bins.starts), bins.labels
+        count = functools.partial(_counted, held, size)
+    elif bins is not None:
+        clock, edges = timed_edges(bins)
         size = edges.size - 1
+        spent = spent._replace(clock=clock)
         count = functools.partial(_binned, edges, _units.numbers(spent, values, "drop").parts())
+        edges = edges if clock is None else clock._replace(whole=True).moments(edges)
+        spent = spent._replace(clock=None)
     else:
         found = _units.labels(spent, values)
         known = matching(public_labels(categories), found, "categories")
@@ -253,6 +262,12 @@ def check_binning(bins: object, categories: object) -> None:
             "exactly one of bins and categories must be given, public both, got "
             f"{'neither' if bins is None else 'both'}: bins=numpy.linspace(low, high, 11) or categories=[...]"
         )
+
+
+def timed_edges(bins: Any) -> tuple[Clock | None, npt.NDArray[np.float64]]:
+    """Return public edges of bins as floats in ascending order, and of what kind of times they are."""
+    clock = clock_of(bins)
+    return clock, ascending_edges(bins if clock is None else public_times(clock, list(bins), "bins"))
 
 
 def ascending_edges(bins: Any) -> npt.NDArray[np.float64]:
@@ -362,6 +377,13 @@ def places(found: Numbers | Labels, known: Known) -> Iterator[npt.NDArray[np.int
         # mutant: nulls-counted-as-zeros
         equal = ascending[place] == part if nulls is None else (ascending[place] == part) & ~next(nulls)
         yield np.where(equal, order[place], -1)
+
+
+def _counted(places: npt.NDArray[np.intp], size: int) -> npt.NDArray[np.int64]:
+    """Count the rows of each place."""
+    counts = np.zeros(size, np.int64)
+    add_counts(counts, places[places >= 0])
+    return counts
 
 
 def _binned(edges: npt.NDArray[np.float64], parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:

@@ -6,17 +6,19 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _html, _validate
 from ferrodp._base._pictures import power
-from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.statistics._noise import Law, Transformed
 from ferrodp.statistics._pictures import Rows, draw
+from ferrodp.statistics.rows.frames import frame_of
+from ferrodp.statistics.rows.times import Clock
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped,unused-ignore]
@@ -61,8 +63,9 @@ class Estimate(Generic[Value]):
     Attributes
     ----------
     value : int, float or ndarray
-        What was released.
-    standard_error : float or None
+        What was released. With bounds that are dates, datetimes, durations or times of day one of these, or an array
+        of times of numpy; of dates a mean is a datetime.
+    standard_error : float, timedelta or None
         Standard deviation of the noise, in the units of the value: of a ratio such as a mean to first order, the noise
         of the number of rows included. The errors of sampling and clamping are not. None where there is none.
     epsilon, delta : float
@@ -103,6 +106,7 @@ class Estimate(Generic[Value]):
     _laws: Sequence[Law] | None = field(default=None, kw_only=True)
     _errors: npt.NDArray[np.float64] | None = field(default=None, kw_only=True)
     _sample: Sample | None = field(default=None, kw_only=True)
+    _clock: Clock | None = field(default=None, kw_only=True)
 
     @overload
     def interval(self: Estimate[npt.NDArray[Any]], level: float = ...) -> Interval[npt.NDArray[np.float64]]: ...
@@ -154,8 +158,28 @@ class Estimate(Generic[Value]):
         with np.errstate(all="ignore"):
             return self._interval(checked)
 
+    def _timed(self, clock: Clock) -> Estimate[Any]:
+        """Return the same estimate of numbers as one of times."""
+        error: Any = self.standard_error
+        errors = self._errors
+        spans: Any = None if errors is None else np.array([_span(clock, each) for each in errors.tolist()])
+        return dataclasses.replace(
+            self,
+            value=clock.moments(self.value),
+            standard_error=None if error is None else clock.span(error),
+            _errors=spans,
+            _clock=clock,
+        )
+
     def _interval(self, checked: float) -> Interval[Any]:
         """Return the interval of a checked level."""
+        if self._clock is None:
+            return self._interval_of_numbers(checked)
+        plain = dataclasses.replace(self, value=self._clock.plain(self.value), _clock=None)
+        lower, upper = plain._interval_of_numbers(checked)
+        return Interval(self._clock.moments(lower, "down"), self._clock.moments(upper, "up"))
+
+    def _interval_of_numbers(self, checked: float) -> Interval[Any]:
         if self._laws is not None:
             values: Any = self.value
             ends = [law.interval(one, checked) for law, one in zip(self._laws, values.tolist(), strict=True)]
@@ -186,11 +210,14 @@ class Estimate(Generic[Value]):
         ['delta', 'epsilon', 'event']
         """
         value: Any = self.value
-        errors = self._errors
+        errors: Any = self._errors
+        if self._clock is not None:
+            value, errors = _texts(value), None if errors is None else errors / np.timedelta64(1, "s")
+        error: Any = self.standard_error
         found: dict[str, Any] = {
             "statistic": self.statistic,
             "value": value.tolist() if isinstance(value, np.ndarray) else value,
-            "standard_error": self.standard_error if errors is None else errors.tolist(),
+            "standard_error": _seconds(error) if errors is None else errors.tolist(),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "unit": self.unit,
@@ -198,46 +225,48 @@ class Estimate(Generic[Value]):
             "event": self.event.to_dict(),
         }
         if self.edges is not None:
-            found["edges"] = self.edges.tolist()
+            found["edges"] = self.edges.tolist() if self.edges.dtype.kind == "f" else _texts(self.edges)
         if self.labels is not None:
             found["labels"] = list(self.labels)
         return found
 
-    def to_frame(self, level: float = 0.95) -> pandas.DataFrame:
-        """Return a table with a row for each number: its label or bin, value, standard error and interval.
+    @overload
+    def to_frame(self, level: float = ..., *, library: Literal["pandas"] = ...) -> pandas.DataFrame: ...
+    @overload
+    def to_frame(self, level: float = ..., *, library: Literal["polars", "arrow"]) -> Any: ...
+    def to_frame(self, level: float = 0.95, *, library: str = "pandas") -> Any:
+        """Return a table with a row for each number: its label or bin, value, standard error, interval and unit.
 
         Parameters
         ----------
         level : float
             Of the interval.
+        library : {"pandas", "polars", "arrow"}
+            Whose table it is.
 
         Returns
         -------
-        pandas.DataFrame
-            Columns `value`, `standard_error`, `lower` and `upper`, the last two only where there is an interval; the
-            index holds labels or bins.
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            Columns `value`, `standard_error`, `lower`, `upper`, these two only where there is an interval, and `unit`,
+            the unit of privacy in words. Labels or bins are the index of pandas; elsewhere they are columns `label`,
+            or `label_0`, `label_1` and so on where they have several parts.
 
         Raises
         ------
         MissingPackage
-            If pandas is not installed.
+            If the library is not installed.
         InvalidParameter
-            If `level` is outside its domain.
+            If `level` is outside its domain, or the library is another one.
 
         Examples
         --------
         >>> import ferrodp as fd
         >>> estimate = fd.private_histogram([1, 2, 2], categories=[1, 2], epsilon=1.0)
         >>> estimate.to_frame().columns.tolist()
-        ['value', 'standard_error', 'lower', 'upper']
+        ['value', 'standard_error', 'lower', 'upper', 'unit']
         """
-        try:
-            import pandas as pd  # type: ignore[import-untyped,unused-ignore]
-        except ImportError:
-            raise MissingPackage("to_frame needs pandas: pip install pandas") from None
-        return pd.DataFrame(
-            {name: np.atleast_1d(values) for name, values in self._columns(level).items()}, index=self._index()
-        )
+        columns = {name: np.atleast_1d(values) for name, values in self._columns(level).items()}
+        return frame_of(library, self._index(), columns | {"unit": self.unit})
 
     def plot(self, *, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """Draw each released number with its interval. Needs matplotlib: ``pip install "ferrodp[plot]"``.
@@ -268,6 +297,10 @@ class Estimate(Generic[Value]):
         >>> [label.get_text() for label in estimate.plot().get_yticklabels()]
         ['a', 'b']
         """
+        if self._clock is not None:
+            raise InvalidType(
+                f"an estimate of {self._clock.kind} is not drawn; to_frame() has its numbers and intervals"
+            )
         columns = {name: np.atleast_1d(np.asarray(each)) for name, each in self._columns(level).items()}
         rows = Rows(
             labels=[str(each) for each in self._index()] if isinstance(self.value, np.ndarray) else [""],
@@ -349,7 +382,7 @@ class Estimate(Generic[Value]):
         return dataclasses.replace(
             self,
             value=taken.item() if one else taken,
-            standard_error=float(errors[0]) if one and errors is not None else self.standard_error,
+            standard_error=errors[0].item() if one and errors is not None else self.standard_error,
             edges=None,
             labels=None if self.labels is None else self.labels[part],
             _law=laws[0] if one and laws is not None else self._law,
@@ -418,6 +451,8 @@ class Estimate(Generic[Value]):
 
     def _moved(self, factor: float, shift: float) -> Estimate[Any]:
         """Return `factor` times the estimate plus `shift`, both public."""
+        if self._clock is not None:
+            raise InvalidType(f"an estimate of {self._clock.kind} has no sums and products; compute with its value")
         value: Any = self.value
         same = factor == 1 and type(factor) is int
 
@@ -449,7 +484,9 @@ class Estimate(Generic[Value]):
             shown = str(value)
         else:
             shown = f"{value:.8g}" if isinstance(value, float) else str(value)
-        return shown if self.standard_error is None else f"{shown} ± {self.standard_error:.3g}"
+        if self.standard_error is None:
+            return shown
+        return f"{shown} ± {self.standard_error}" if self._clock is not None else f"{shown} ± {self.standard_error:.3g}"
 
     def _guarantee(self) -> str:
         return f"ε={self.epsilon:g}" + (f", δ={self.delta:g}" if self.delta else "")
@@ -466,9 +503,25 @@ class Estimate(Generic[Value]):
         return _html.table(caption, header, zip(self._index(), *columns.values(), strict=True), more="to_frame()")
 
 
-def in_words(edges: npt.NDArray[np.float64]) -> list[str]:
+def _span(clock: Clock, error: float) -> Any:
+    return np.timedelta64("NaT", "us") if math.isnan(error) else np.timedelta64(clock.span(error), "us")
+
+
+def _seconds(error: Any) -> Any:
+    """Return a standard error for JSON: that of times in seconds."""
+    return error.total_seconds() if hasattr(error, "total_seconds") else error
+
+
+def _texts(times: Any) -> Any:
+    """Return times for JSON: of a duration its seconds."""
+    if isinstance(times, np.ndarray):
+        return [_texts(each) for each in times.tolist()]
+    return times.isoformat() if hasattr(times, "isoformat") else times.total_seconds()
+
+
+def in_words(edges: npt.NDArray[Any]) -> list[str]:
     """Return what the bins between edges are called."""
-    ends = [f"{edge:g}" for edge in edges.tolist()]
+    ends = [f"{edge:g}" if isinstance(edge, float) else str(edge) for edge in edges.tolist()]
     closing = [")"] * (len(ends) - 2) + ["]"]
     return [f"[{a}, {b}{c}" for a, b, c in zip(ends, ends[1:], closing, strict=False)]
 

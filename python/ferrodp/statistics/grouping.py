@@ -26,6 +26,7 @@ from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, units
 from ferrodp.statistics.keys.labels import Values, combined, distinct, together
 from ferrodp.statistics.keys.union import rounds
+from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_group_by"]
@@ -63,7 +64,8 @@ def private_group_by(
         where one is missing, or that have no key, are left out.
     keys : sequence of labels, dict of such sequences, KeyThreshold, KeySelection or KeyUnion
         Public keys, all different, of a type that the column can hold: numbers, strings, dates or other labels. For
-        several columns tuples, or a dict with the categories of each column, of which all combinations are keys. Or how
+        several columns tuples, or a dict with the categories of each column, of which all combinations are keys;
+        `CalendarBins` in place of the categories of a column of dates or datetimes. Or how
         to find them: then numbers, strings, bytes, times, UUIDs and tuples of them are found, and no keys of other
         types.
     unit : str, optional
@@ -181,7 +183,7 @@ def _given(columns: Sequence[Numbers | Labels], names: list[str], keys: Any) -> 
             raise InvalidParameter(
                 f"keys must have the categories of each of {', '.join(names)}, got those of {', '.join(map(str, keys))}"
             )
-        size = math.prod(len(keys[name]) for name in names)
+        size = math.prod(_number_of(keys[name]) for name in names)
         if size > MAX_BINS:
             raise InvalidArray(f"keys must be at most {MAX_BINS}, got {size} combinations")
         found = [_placed(column, keys[name], f"keys[{name!r}]") for column, name in zip(columns, names, strict=True)]
@@ -211,7 +213,13 @@ def _given(columns: Sequence[Numbers | Labels], names: list[str], keys: Any) -> 
     return combined([place for place, _ in parts], [size for _, size in parts], wanted), tuple(rows)
 
 
+def _number_of(keys: Any) -> int:
+    return len(keys.starts if isinstance(keys, CalendarBins) else keys)
+
+
 def _placed(column: Numbers | Labels, keys: Any, name: str) -> tuple[Places, tuple[Any, ...]]:
+    if isinstance(keys, CalendarBins):
+        return keys.places(column, name), keys.labels
     known = matching(public_labels(keys, name), column, name)
     codes = np.concatenate([np.zeros(0, np.intp), *places(column, known)])
     return codes, tuple(known.tolist() if isinstance(known, np.ndarray) else known)

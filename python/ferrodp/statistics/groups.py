@@ -36,11 +36,12 @@ from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._column import Column, blocks, column, column_of, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
-from ferrodp.statistics.counts import ascending_edges, bin_places, check_binning, matching, places, public_labels
+from ferrodp.statistics.counts import bin_places, check_binning, matching, places, public_labels, timed_edges
 from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.ranks import of_groups, quantiles
 from ferrodp.statistics.ranks.quantiles import ratios_of
+from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
 
 __all__ = ["PrivateGroups"]
@@ -72,10 +73,14 @@ class Bins(NamedTuple):
             known = matching(public_labels(categories), found, "categories")
             labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
             return cls(np.concatenate([np.zeros(0, np.intp), *places(found, known)]), labels)
-        edges, held = ascending_edges(bins), column(values)
+        if isinstance(bins, CalendarBins):
+            return cls(bins.places(found, "values"), bins.labels)
+        clock, edges = timed_edges(bins)
+        held = column(values, clock=clock)
         parts = [bin_places(edges, part) for part in blocks(held.values)]
         inside = np.concatenate([np.zeros(0, np.intp), *parts])
-        return cls(inside if held.nulls is None else np.where(held.nulls, -1, inside), tuple(in_words(edges)))
+        names = tuple(in_words(edges if clock is None else clock._replace(whole=True).moments(edges)))
+        return cls(inside if held.nulls is None else np.where(held.nulls, -1, inside), names)
 
     def cells(self, codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Return the place of each row among the bins of all groups, −1 for none."""
@@ -190,7 +195,7 @@ class PrivateGroups:
         Parameters
         ----------
         name : str
-            A column of numbers; missing ones are left out.
+            A column of numbers, or of times as bounds are; missing ones are left out.
         bounds : (float, float)
             As for `private_sum`.
         epsilon, delta, neighboring_relation, source, ticket
@@ -206,7 +211,8 @@ class PrivateGroups:
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
             As for `private_count`. Nothing was drawn.
         """
-        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        spent, bounds = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket).timed(bounds)
+        sums.check_durations(spent)
         part = self._sum(spent, name, bounds)
         ((released,), event) = self._release(spent, [part])
         return self._estimate(spent, released, part, event, f"sums of {name} by group")
@@ -230,7 +236,7 @@ class PrivateGroups:
         Parameters
         ----------
         name : str
-            A column of numbers; missing ones are left out.
+            A column of numbers, or of times as bounds are; missing ones are left out.
         bounds : (float, float)
             As for `private_sum`.
         epsilon, delta, neighboring_relation, source, ticket
@@ -246,12 +252,12 @@ class PrivateGroups:
         InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
             As for `private_count`. Nothing was drawn.
         """
-        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        spent, bounds = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket).timed(bounds)
         lower, upper = _bounds(bounds)
         middle = 0.5 * lower + 0.5 * upper
         # mutant: parts-of-a-mean-by-group-get-the-whole-budget
         half = spent.share(1, 2)
-        parts = [self._count(half, self._present(self._column(name))), self._sum(half, name, bounds, middle)]
+        parts = [self._count(half, self._present(self._column(name, spent))), self._sum(half, name, bounds, middle)]
         ((rows, totals), event) = self._release(spent, parts)
         summer = parts[1]
         ratios = totals * summer.width / np.maximum(rows, 1)
@@ -286,7 +292,7 @@ class PrivateGroups:
         Parameters
         ----------
         name : str
-            A column of numbers; missing ones are left out.
+            A column of numbers, or of times as bounds are; missing ones are left out.
         bounds : (float, float)
             As for `private_variance`.
         epsilon, delta, neighboring_relation, source, ticket
@@ -310,10 +316,10 @@ class PrivateGroups:
         >>> groups.variance("age", bounds=(0, 100), epsilon=1.0).labels
         ('north', 'south')
         """
-        spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
+        spent, bounds = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket).timed(bounds)
         about = moments.About.of(bounds)
         third = spent.share(1, 3)
-        held = self._column(name)
+        held = self._column(name, spent)
         parts = [
             self._count(third, self._present(held)),
             self._summed(third, held, about.distances, about.distance),
@@ -325,11 +331,11 @@ class PrivateGroups:
             about.variance(each, of_parts) for each in zip(rows.tolist(), first.tolist(), second.tolist(), strict=True)
         ]
         errors = np.array([math.nan if each.error is None else each.error for each in found])
-        return spent.estimate(
+        return spent._replace(clock=None).estimate(
             np.array([each.value for each in found]),
             None,
             event,
-            f"variances of {name} by group{self._of}",
+            f"variances of {name} by group{moments.squared_unit(spent)}{self._of}",
             labels=self.keys,
             _laws=tuple(Transformed(each.interval) for each in found),
             _errors=errors,
@@ -404,7 +410,7 @@ class PrivateGroups:
         Parameters
         ----------
         name : str
-            A column of numbers; missing ones are left out.
+            A column of numbers, or of times as bounds are; missing ones are left out.
         quantile, bounds, num_candidates, interval_level
             As for `private_quantile`.
         epsilon, source, ticket
@@ -490,7 +496,7 @@ class PrivateGroups:
         Parameters
         ----------
         name : str
-            A column of numbers; missing ones are left out.
+            A column of numbers, or of times as bounds are; missing ones are left out.
         quantiles, bounds, num_candidates, interval_level
             As for `private_quantiles`.
         epsilon, source, ticket
@@ -536,8 +542,9 @@ class PrivateGroups:
             _validate.count("num_candidates", among[2], minimum=2, maximum=quantiles.MAX_CANDIDATES)
         if level is not None:
             quantiles.level_of(level)
-        held = self._column(name)
-        points = quantiles.among(*among, held)
+        spent, ends = spent.timed(among[0], whole=True)
+        held = self._column(name, spent)
+        points = quantiles.among(ends, *among[1:], held)
         # mutant: quantiles-of-a-group-with-the-whole-budget-each
         share = spent.share(1, len(ratios))
         found = [quantiles.sought(share, ratio, points, level) for ratio in ratios]
@@ -575,7 +582,7 @@ class PrivateGroups:
         if not 1e-250 <= reach <= 1e300:
             raise InvalidParameter("bounds must be at least 2e-250 apart")
         grid = sums._grid(lower - middle, upper - middle) if not middle else sums._grid(-reach, reach)
-        return self._summed(spent, self._column(name), grid, lambda rows: np.clip(rows, lower, upper) - middle)
+        return self._summed(spent, self._column(name, spent), grid, lambda rows: np.clip(rows, lower, upper) - middle)
 
     def _summed(
         self,
@@ -616,9 +623,9 @@ class PrivateGroups:
             raise InvalidArray(f"column {name} must have as many rows as the others")
         return found
 
-    def _column(self, name: str) -> Column:
+    def _column(self, name: str, spent: Budget) -> Column:
         self._any_column(name)
-        return column(column_of(self._frame, name), "drop", name)
+        return column(column_of(self._frame, name), "drop", name, spent.clock)
 
     def _present(self, found: Numbers | Labels | Column) -> npt.NDArray[np.intp]:
         """Return the groups of rows, −1 for those that are missing in a column."""

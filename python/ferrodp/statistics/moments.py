@@ -24,12 +24,13 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import sums
-from ferrodp.statistics._budget import Bounds, Mechanism, budget
+from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Transformed, variance_interval
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.rows import units as _units
+from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.rows.times import Clock, of_bounds
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_standard_deviation", "private_variance"]
@@ -88,7 +89,7 @@ def private_variance(
     >>> abs(float(estimate) - 100.0) < 10.0
     True
     """
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
+    spent, bounds = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket).timed(bounds)
     spent.check_missing(missing)
     about = About.of(bounds)
     spent = _units.of_units(spent, unit, keep, missing)
@@ -107,8 +108,13 @@ def private_variance(
         each.release(total, source=drawn) for each, total, drawn in zip(mechanisms, exact, sources, strict=True)
     )
     found = about.variance((rows, first, second), mechanisms)
-    what = f"variance of values clamped to [{about.lower:g}, {about.upper:g}]"
-    return spent.estimate(found.value, found.error, event, what, Transformed(found.interval))
+    what = f"variance of values clamped to {spent.between(about.lower, about.upper)}{squared_unit(spent)}"
+    return spent._replace(clock=None).estimate(found.value, found.error, event, what, Transformed(found.interval))
+
+
+def squared_unit(spent: Budget) -> str:
+    """Return the unit of a variance of times, in words."""
+    return "" if spent.clock is None else ", in squared " + ("days" if spent.clock.kind == "dates" else "seconds")
 
 
 class Variance(NamedTuple):
@@ -244,8 +250,13 @@ def private_standard_deviation(
         ends = variance.interval(level)
         return math.sqrt(ends.lower), math.sqrt(ends.upper)
 
-    what = variance.statistic.replace("variance", "standard deviation")
+    clock, _ = of_bounds(bounds)
+    what = variance.statistic.replace("variance", "standard deviation").partition(", in squared")[0]
     root = math.sqrt(variance.value)
     of_variance = variance.standard_error
     error = None if of_variance is None or not root else of_variance / (2.0 * root)
-    return dataclasses.replace(variance._with(root, what, Transformed(interval)), standard_error=error)
+    found = dataclasses.replace(variance._with(root, what, Transformed(interval)), standard_error=error)
+    if clock is None:
+        return found
+    seconds: Estimate[Any] = found * (clock.ticks / 10**6)
+    return seconds._timed(Clock("durations"))

@@ -32,7 +32,7 @@ from ferrodp.statistics._budget import Bounds, Budget, Mechanism, bounds, budget
 from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Additive, Transformed, half_width, ratio_interval
 from ferrodp.statistics.estimate import Estimate, Sample
-from ferrodp.statistics.rows import units as _units
+from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_mean", "private_sum"]
@@ -195,8 +195,9 @@ def private_sum(
     >>> type(estimate.value), round(estimate.standard_error)
     (<class 'float'>, 141)
     """
+    spent, bounds = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket).timed(bounds)
+    check_durations(spent)
     lower, upper = _bounds(bounds)
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     spent = _units.of_units(spent, unit, keep, missing)
     array = _summable(spent, values, missing)
     # mutant: grid-of-sum-derived-from-column
@@ -208,7 +209,7 @@ def private_sum(
     (source,) = spent.sources(event, null_distance=grid.null_distance(can_miss=can_miss))
     total = mechanism.release(exact, source=source)
     error = mechanism.standard_deviation * grid.width
-    what = f"sum of values clamped to [{lower:g}, {upper:g}]"
+    what = f"sum of values clamped to {spent.between(lower, upper)}"
     return spent.estimate(float(total * grid.width), error, event, what, Additive(mechanism, grid.width, SLACK))
 
 
@@ -266,8 +267,8 @@ def private_mean(
     >>> abs(float(estimate) - 30.0) < 1.0
     True
     """
+    spent, bounds = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket).timed(bounds)
     lower, upper = _bounds(bounds)
-    spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
     spent = _units.of_units(spent, unit, keep, missing)
     array = _summable(spent, values, missing)
@@ -307,7 +308,7 @@ def private_mean(
     # mutant: error-of-a-mean-without-that-of-its-rows
     of_rows_too = 0.0 if counter is None else (value - middle) * counter.standard_deviation
     error = math.hypot(mechanism.standard_deviation * grid.width, of_rows_too) / rows if rows > 0 else None
-    what = f"mean of values clamped to [{lower:g}, {upper:g}]"
+    what = f"mean of values clamped to {spent.between(lower, upper)}"
     # mutant: rows-of-one-unit-taken-for-a-sample
     sample = Sample(rows, reach_of_rows(counter), (lower, upper)) if spent.max_contributions == 1 else None
     return spent.estimate(value, error, event, what, Transformed(interval), _sample=sample)
@@ -316,6 +317,12 @@ def private_mean(
 def reach_of_rows(counter: Mechanism | None) -> Callable[[float], float]:
     """Return how far a released number of rows may be from the true one, at a level."""
     return lambda level: 0.0 if counter is None else float(half_width(counter, level))
+
+
+def check_durations(spent: Budget) -> None:
+    """Refuse sums of times that have none."""
+    if spent.clock is not None and spent.clock.kind != "durations":
+        raise InvalidParameter(f"bounds must be numbers or durations for a sum: {spent.clock.kind} have none")
 
 
 def _mechanism(spent: Budget, grid: _Grid, can_miss: bool = False) -> Mechanism:

@@ -15,7 +15,7 @@ import numpy as np
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._pictures import power
 from ferrodp._base._validate import Real
-from ferrodp.errors import InvalidParameter, InvalidType, MissingPackage
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
@@ -24,10 +24,11 @@ from ferrodp.statistics._pictures import panels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.statistics.keys.contributions import Contribution
+from ferrodp.statistics.rows.frames import frame_of
+from ferrodp.statistics.sums import check_durations
 from ferrodp.tickets import Ticket
 
 if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped,unused-ignore]
     from matplotlib.figure import Figure
 
 __all__ = ["ReleasedTable", "release"]
@@ -67,18 +68,25 @@ class ReleasedTable(Mapping[str, Estimate[Any]]):
         cost = f"ε={self.epsilon:g}" + (f", δ={self.delta:g}" if self.delta else "")
         return f"<ReleasedTable {', '.join(self._columns)}; {cost}>"
 
-    def to_frame(self) -> pandas.DataFrame:
+    def to_frame(self, *, library: str = "pandas") -> Any:
         """Return the released numbers as a table with a row for each group.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "arrow"}
+            Whose table it is, as for `Estimate.to_frame`.
 
         Returns
         -------
-        pandas.DataFrame
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
             A column for each statistic.
 
         Raises
         ------
         MissingPackage
-            If pandas is not installed.
+            If the library is not installed.
+        InvalidParameter
+            If it is another one.
 
         Examples
         --------
@@ -87,12 +95,8 @@ class ReleasedTable(Mapping[str, Estimate[Any]]):
         >>> table.to_frame().columns.tolist()
         ['count', 'age']
         """
-        try:
-            import pandas as pd  # type: ignore[import-untyped,unused-ignore]
-        except ImportError:
-            raise MissingPackage("to_frame needs pandas: pip install pandas") from None
         index = next(iter(self._columns.values())).labels
-        return pd.DataFrame({name: each.value for name, each in self._columns.items()}, index=list(index or ()))
+        return frame_of(library, list(index or ()), {name: each.value for name, each in self._columns.items()})
 
     def plot(self, *, level: float = 0.95) -> Figure:
         """Draw all statistics side by side, each number with its interval. Needs ``pip install "ferrodp[plot]"``.
@@ -202,12 +206,16 @@ def release(
     # mutant: statistics-of-a-table-with-the-whole-budget-each
     share = spent.share(1, len(chosen) + count)
     parts = {"count": groups._count(share, groups._codes)} if count else {}
-    parts |= {name: groups._sum(share, name, ends) for name, ends in chosen.items()}
+    timed = {name: share.timed(ends) for name, ends in chosen.items()}
+    for each, _ in timed.values():
+        check_durations(each)
+    parts |= {name: groups._sum(each, name, ends) for name, (each, ends) in timed.items()}
     vectors, event = groups._release(spent, list(parts.values()))
     found = {}
     for (name, part), vector in zip(parts.items(), vectors, strict=True):
         what = "counts" if name == "count" else f"sums of {name}"
-        found[name] = groups._estimate(share, vector, part, part.mechanism.event, what)
+        of = timed[name][0] if name in timed else share
+        found[name] = groups._estimate(of, vector, part, part.mechanism.event, what)
     return ReleasedTable(epsilon=spent.epsilon, delta=spent.delta, event=event, _columns=found)
 
 

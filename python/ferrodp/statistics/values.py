@@ -32,8 +32,8 @@ from ferrodp.statistics._column import Keep, read
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.counts import by_category, matching, public_labels
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.keys.contributions import units
-from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_distinct", "private_top"]

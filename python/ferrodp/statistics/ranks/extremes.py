@@ -54,11 +54,11 @@ from ferrodp.statistics._budget import Bounds, Budget, budget
 from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks import quantiles
 from ferrodp.statistics.ranks.candidates import Listed, Rank
 from ferrodp.statistics.ranks.quantiles import Among
-from ferrodp.statistics.rows import units as _units
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_bounds", "private_max", "private_min"]
@@ -307,9 +307,10 @@ def private_min(
 
 def _extreme(values: object, among: Any, rank: Any, is_max: bool, rows: Any, about: Any) -> Estimate[float]:
     missing, unit, keep = rows
-    spent = _units.of_units(budget(*about), unit, keep, missing)
-    held = quantiles.ranked(spent, values, missing)
     ends, candidates, number = among
+    spent, ends, candidates = quantiles.timed(budget(*about), ends, candidates)
+    spent = _units.of_units(spent, unit, keep, missing)
+    held = quantiles.ranked(spent, values, missing)
     points = quantiles.among(ends, candidates, number, held)
     if rank is None:
         return _found(spent, held, points, is_max)

@@ -48,9 +48,10 @@ from ferrodp.statistics._budget import Bounds, Budget, bounds, budget
 from ferrodp.statistics._column import Column, Keep, Missing, public_numbers
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
+from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks.candidates import Candidates, Listed, Rank, Toward
-from ferrodp.statistics.rows import units as _units
+from ferrodp.statistics.rows.times import clock_of, public_times
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_median", "private_quantile", "private_quantiles"]
@@ -157,6 +158,7 @@ def private_quantile(
     True
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
+    spent, bounds, candidates = timed(spent, bounds, candidates)
     spent.check_missing(missing)
     spent = _units.of_units(spent, unit, keep, missing)
     ratio = ratio_of(quantile)
@@ -218,6 +220,7 @@ def private_quantiles(
     [True, True, True]
     """
     spent = budget(epsilon, 0.0, max_contributions, neighboring_relation, source, ticket)
+    spent, bounds, candidates = timed(spent, bounds, candidates)
     spent.check_missing(missing)
     spent = _units.of_units(spent, unit, keep, missing)
     ratios = ratios_of(quantiles)
@@ -425,6 +428,14 @@ def mechanism(spent: Budget, rank: Rank) -> PermuteAndFlip:
             sensitivity=rank.moved(spent.replaces) * spent.max_contributions,
             monotonic=monotonic,
         )
+
+
+def timed(spent: Budget, bounds: Any, candidates: Any) -> tuple[Budget, Any, Any]:
+    """Return the budget that knows of what kind bounds and candidates are if they are times, and these as numbers."""
+    if candidates is not None and (clock := clock_of(candidates)) is not None:
+        spent = spent._replace(clock=clock._replace(whole=True))
+        return spent, bounds, public_times(clock, list(candidates), "candidates")
+    return *spent.timed(bounds, whole=True), candidates
 
 
 def ranked(spent: Budget, values: object, missing: object) -> Column:

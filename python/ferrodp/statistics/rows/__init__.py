@@ -1,1 +1,1 @@
-"""What the rows of a column are: whose they are, and times as numbers."""
+"""What stands in rows that is no plain number: times, bins of a calendar; and tables of what was released."""

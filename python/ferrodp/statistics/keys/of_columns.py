@@ -8,7 +8,7 @@ their own. Let D' = D + unit u, with shared coins. Exactly the same rows of all 
 and at most k rows of u besides: what a statistic says of tables that differ in k rows holds for D and D', for each
 value of the coins, and so on average. If the unit is replaced, then up to k rows give way to up to k others. Fill the
 shorter of both up with missing rows: k rows are replaced, some of them by or of missing ones. That is why the column
-always counts as one that can have missing rows, also where its type cannot: the number of rows that count is not public.
+always counts as one that can have missing rows, also where its type cannot: how many rows count is not public.
 
 *Different values.* For their number a unit contributes a set of values, so that of each unit k different values count,
 each in however many rows: the pairs of a unit and a value take the place of rows.
@@ -50,7 +50,7 @@ def of_units(spent: Budget, unit: Any, keep: Keep, missing: object = "drop") -> 
 
 def numbers(spent: Budget, values: Any, missing: object) -> Column:
     """Return a column of numbers, of which the rows that do not count are missing."""
-    return numbers_of(spent, column(values, missing))
+    return numbers_of(spent, column(values, missing, clock=spent.clock))
 
 
 def numbers_of(spent: Budget, found: Column) -> Column:
