@@ -8,7 +8,7 @@ MUTANTS = [
     (
         "correlated noise is charged under samples that no theorem covers",
         "correlated-noise-under-samples-it-does-not-cover",
-        "not isinstance(sampling, (FullBatch, GivenOrder, CyclicPoisson))",
+        "not isinstance(sampling, (FullBatch, GivenOrder, CyclicPoisson, RandomAllocation))",
         "sampling is None",
         "correlated plans",
     ),
@@ -45,6 +45,34 @@ MUTANTS = [
         "amplified-rounds-charged-once",
         "([charge, *rest] * rounds)",
         "([charge, *rest] + [_FREE] * plan.num_steps)",
+        "correlated plans",
+    ),
+    (
+        "allocations amplify correlated noise of more bands than half a round has steps",
+        "allocations-amplified-across-bands",
+        "sampling.num_steps < 2 * _bands(noise)",
+        "sampling.num_steps < 1",
+        "correlated plans",
+    ),
+    (
+        "steps of a round that share noise are counted as if they did not",
+        "steps-that-share-noise-counted-as-apart",
+        "// _bands(noise)",
+        "// 1",
+        "correlated plans",
+    ),
+    (
+        "steps of two rounds that share noise are counted as if they did not",
+        "rounds-that-meet-counted-as-apart",
+        "2 * Fraction(alone) ** 2",
+        "Fraction(alone) ** 2",
+        "correlated plans",
+    ),
+    (
+        "the lower bound of an allocation is stated for one that costs less",
+        "lower-bound-of-another-allocation",
+        "isinstance(plan.noise, CorrelatedNoise) and isinstance(plan.sampling, RandomAllocation)",
+        "False",
         "correlated plans",
     ),
     (

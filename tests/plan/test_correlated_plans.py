@@ -16,7 +16,13 @@ import pytest
 import ferrodp as fd
 from ferrodp.correlated import BandedMatrix, BandedToeplitz, BufferedToeplitz, SquareRoot, Tree
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
-from ferrodp.events import MatrixMechanismEvent, NeighboringRelation, PoissonSampledEvent, SelfComposedEvent
+from ferrodp.events import (
+    MatrixMechanismEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+)
 from ferrodp.federated import DistributedPlacement, PlacedRun
 from ferrodp.plan import (
     AdaptiveClipping,
@@ -179,6 +185,110 @@ def test_adaptive_vectors_gain_nothing_under_cyclic_samples():
     assert seen.mean() - error <= bounds.upper
 
 
+@pytest.mark.parametrize(("relation", "multiplier"), [(AO, 2.0), (RS, 2.0)])
+@pytest.mark.parametrize("strategy", [FALLING, BandedMatrix(np.eye(12) + np.diag(np.linspace(-0.5, 0.5, 11), -1))])
+def test_an_allocation_costs_one_to_steps_that_share_no_noise(strategy, relation, multiplier):
+    alone, two = (plan_of(RandomAllocation(steps), strategy, relation=relation, noise=2.0) for steps in (12, 6))
+    matrix = np.abs(matrix_of(strategy))
+    gram = matrix.T @ matrix
+    column, meeting = gram.diagonal().max(), (gram - np.diag(gram.diagonal())).max()
+
+    assert isinstance(alone.event, RandomAllocationEvent)
+    assert alone.event.num_steps == 12 // strategy.bands
+    assert alone.event.event == MatrixMechanismEvent(noise_multiplier=multiplier, sensitivity=strategy.sensitivity())
+    [(one, count)] = [(two.event.event, two.event.count)]
+    assert (one.num_steps, one.num_selected, count) == (6 // strategy.bands, 1, 2)
+    assert column + meeting <= one.event.sensitivity**2 * (1 + 1e-15) <= 2.0 * column * (1 + 1e-15) ** 2
+    assert [charge.num_steps for charge in two.charges()] == [6, 6]
+    assert alone.epsilon_bounds(DELTA).lower == 0.0 == alone.forecast(DELTA, num_points=2).epsilon_lower[-1]
+    assert alone.epsilon(DELTA) < plan_of(FullBatch(), strategy, relation=relation, noise=2.0).epsilon(DELTA)
+
+
+@pytest.mark.parametrize(("steps", "bands"), [(12, 3), (6, 2), (6, 3), (4, 2), (4, 1)])
+def test_columns_that_an_allocation_may_take_are_what_a_contraction_makes_of_orthogonal_ones(steps, bands):
+    """Every pattern of rests of all rounds: the largest eigenvalue of their columns' scalar products, and how many."""
+    rng = np.random.default_rng(bands)
+    for strategy in (
+        SquareRoot(num_steps=12, bands=bands),
+        BandedToeplitz(num_steps=12, bands=bands, coefficients=(1.0, *rng.uniform(-1.0, 1.0, bands - 1).tolist())),
+        BandedMatrix(np.tril(np.triu(rng.uniform(-1, 1, (12, 12)), 1 - bands), -1) + np.eye(12)),
+    ):
+        if isinstance(strategy, BandedMatrix) and strategy.bands != bands:
+            continue
+        event = plan_of(RandomAllocation(steps), strategy).charges()[0].event
+        matrix = matrix_of(strategy)
+        for rests in itertools.product(range(bands), repeat=12 // steps):
+            possible = [
+                step
+                for index in range(12 // steps)
+                for step in range(steps * index + rests[index], steps * (index + 1), bands)
+            ]
+            columns = matrix[:, possible]
+            largest = np.linalg.eigvalsh(columns.T @ columns).max()
+            assert largest <= event.event.sensitivity**2 * (1 + 1e-12)
+            assert len(possible) >= event.num_steps * (12 // steps)
+
+
+@pytest.mark.parametrize(("rounds", "bands"), [(1, 4), (1, 1), (2, 2)])
+def test_allocations_cost_no_more_than_is_charged_by_likelihood_ratios(rounds, bands):
+    """δ(ε) of drawn runs, 2·10⁵ of them, in both directions; false alarms below 10⁻⁸."""
+    size, sigma, draws = 16, 1.5, 200_000
+    strategy = BandedToeplitz(num_steps=size * rounds, bands=bands)
+    plan = plan_of(RandomAllocation(size), strategy, relation=AO, steps=size * rounds, noise=sigma)
+    accountant = fd.accounting.PldAccountant()
+    accountant.compose(plan.event)
+    matrix = matrix_of(strategy)
+    rng = np.random.default_rng(11)
+    pairs = list(itertools.product(range(size), repeat=rounds))
+    means = np.array(
+        [matrix[:, [size * index + each for index, each in enumerate(pair)]].sum(axis=1) for pair in pairs]
+    )
+    squares = 0.5 * np.sum(means**2, axis=1) / sigma**2
+
+    def loss(y):
+        found = np.empty(len(y))
+        for start in range(0, len(y), 10_000):
+            inner = y[start : start + 10_000] @ means.T / sigma**2 - squares
+            most = inner.max(axis=1)
+            found[start : start + 10_000] = most + np.log(np.mean(np.exp(inner - most[:, np.newaxis]), axis=1))
+        return found
+
+    z = rng.normal(scale=sigma, size=(draws, size * rounds))
+    with_unit = loss(means[rng.integers(len(pairs), size=draws)] + z)
+    without = -loss(z)
+    for epsilon in (0.1, 0.5, 1.0):
+        for seen in (with_unit, without):
+            each = np.maximum(0.0, 1.0 - np.exp(epsilon - seen))
+            error = 6.0 * each.std() / math.sqrt(draws)
+            assert each.mean() - error <= accountant.delta(epsilon)
+            if bands == 1 and seen is with_unit and epsilon < 1.0:  # independent noise: the charge is what it costs
+                assert accountant.delta(epsilon) <= each.mean() + error + 1e-4
+
+
+def test_a_round_of_an_allocation_is_left_out_by_whoever_goes_on(tmp_path):
+    plan = plan_of(RandomAllocation(6))
+    with opened(tmp_path / "a.db") as ledger, opened(tmp_path / "b.db") as other:
+        options = {"scope": "a", "key": "t", "noise_file": tmp_path / "n"}
+        whole = released(plan.start(np.zeros(3), ledger=ledger, **options))
+        charged = ledger.epsilon_charged("a")
+        run = plan.start(np.zeros(3), ledger=other, **options)
+        for step in run:
+            step.add(zeros(step))
+            assert np.array_equal(step.release(denominator=1), whole[step.number])
+            if step.number == 2:
+                break
+        again = plan.start(np.zeros(3), ledger=other, **options)
+
+        assert again.step_number == 6
+        assert np.array_equal(released(again), whole[6:])
+        assert other.epsilon_charged("a") == charged
+    seeded = plan.start(np.zeros(3), source=fd.testing.seeded(bytes(32)))
+    first = next(seeded)
+    first.add(zeros(first))
+    first.release()
+    assert PlanRun.from_state(seeded.state(), source=fd.testing.seeded(bytes(32))).step_number == 6
+
+
 def test_calibrated_noise_is_the_least_that_keeps_the_promise():
     plan = plan_of(strategy=SquareRoot(num_steps=12)).calibrated(epsilon=2.0, delta=DELTA)
 
@@ -211,7 +321,15 @@ def test_an_order_without_a_separation_has_the_json_of_earlier_versions():
     [
         ({"sampling": PoissonSampling(0.1)}, r"PoissonSampling does not; use CyclicPoisson\(1\.0, num_parts"),
         ({"sampling": FixedSizeSampling(4)}, "FixedSizeSampling does not"),
-        ({"sampling": RandomAllocation(4)}, "RandomAllocation does not"),
+        ({"sampling": RandomAllocation(6, 2)}, "num_selected=1 with CorrelatedNoise.*make rounds of 3 steps"),
+        (
+            {"sampling": RandomAllocation(5)},
+            "twice the strategy's 3 bands.*got 5; take a BandedToeplitz of at most 2 bands",
+        ),
+        (
+            {"sampling": RandomAllocation(12), "strategy": BufferedToeplitz(num_steps=12, buffers=1)},
+            "twice the strategy's 12 bands",
+        ),
         ({"sampling": CyclicPoisson(0.5, num_parts=2)}, "num_parts >= the strategy's 3 bands"),
         (
             {"sampling": CyclicPoisson(0.5, num_parts=4), "strategy": BufferedToeplitz(num_steps=12, buffers=1)},

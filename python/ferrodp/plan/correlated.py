@@ -12,15 +12,15 @@ import numpy.typing as npt
 
 from ferrodp import _native
 from ferrodp._base import _validate
-from ferrodp._numerics.rounding import product_up
+from ferrodp._numerics.rounding import product_up, sqrt_up
 from ferrodp.correlated import BandedMatrix, BandedToeplitz, BufferedToeplitz, SquareRoot, Strategy, Tree
 from ferrodp.errors import FerroError, InvalidParameter, InvalidType
-from ferrodp.events import PrivacyEvent
+from ferrodp.events import MatrixMechanismEvent, PrivacyEvent, RandomAllocationEvent
 from ferrodp.events.base import settle
 from ferrodp.plan._record import part_class
 from ferrodp.plan.clipping import AutomaticClipping, FlatClipping
 from ferrodp.plan.noise import NoiseSchedule, times
-from ferrodp.plan.sampling import Charge, CyclicPoisson, FullBatch, GivenOrder, Terms, sampled
+from ferrodp.plan.sampling import Charge, CyclicPoisson, FullBatch, GivenOrder, RandomAllocation, Terms, sampled
 from ferrodp.random import NoiseSource
 from ferrodp.tickets.payer import payer_of
 
@@ -47,6 +47,8 @@ class CorrelatedNoise(NoiseSchedule):
     `CyclicPoisson` of probability 1         once an epoch, `num_parts` steps apart: epochs in a fixed order
     `CyclicPoisson`, `num_parts` ≥ bands     the same, amplified: each round costs a sample of one release
     `GivenOrder`                             `max_participations` steps, `min_separation` apart, as its caller promises
+    `RandomAllocation`, one step of a round  amplified: an allocation to ⌊`num_steps`/bands⌋ steps; with several rounds,
+                                             of two steps that meet
     =======================================  ==========================================================================
 
     With any other sampling the plan is refused: a unit could take part at any time, and no bound is known that would
@@ -69,7 +71,9 @@ class CorrelatedNoise(NoiseSchedule):
     -----
     The cost is that of `Strategy.event`: [DMRST22] Theorem 2.1, for vectors that depend on earlier releases; see the
     page Proofs. Rows of a banded matrix that lie `num_parts` or more apart share no noise, so that rounds of a
-    `CyclicPoisson` are a composition of samples of Gaussian releases ([CGMMRTX23] Theorem 4).
+    `CyclicPoisson` are a composition of samples of Gaussian releases ([CGMMRTX23] Theorem 4). Which of the steps of a
+    `RandomAllocation` leave the same rest when divided by the number of bands may be told to everybody: among those of
+    one rest no two share noise (page Proofs, *Random allocations*).
 
     Clipping has to be flat or automatic. A run draws with one secret key: `PrivacyPlan.start` says how it is kept.
 
@@ -161,16 +165,34 @@ def check(noise: CorrelatedNoise, plan: PrivacyPlan) -> None:
         )
     sampling = plan.sampling
     # mutant: correlated-noise-under-samples-it-does-not-cover
-    if not isinstance(sampling, (FullBatch, GivenOrder, CyclicPoisson)):
+    if not isinstance(sampling, (FullBatch, GivenOrder, CyclicPoisson, RandomAllocation)):
         raise InvalidParameter(
             f"sampling must say how far apart a unit's steps are with CorrelatedNoise, and {type(sampling).__name__} "
-            "does not; use CyclicPoisson(1.0, num_parts=...) for epochs in a fixed order, GivenOrder or FullBatch"
+            "does not; use CyclicPoisson(1.0, num_parts=...) for epochs in a fixed order, RandomAllocation, GivenOrder "
+            "or FullBatch"
         )
+    if isinstance(sampling, RandomAllocation):
+        _check_allocation(noise, sampling)
     # mutant: correlated-noise-amplified-across-its-bands
     if isinstance(sampling, CyclicPoisson) and sampling.probability < 1.0 and _bands(noise) > sampling.num_parts:
         raise InvalidParameter(
             f"sampling must have num_parts >= the strategy's {_bands(noise)} bands for samples to amplify, got "
             f"{sampling.num_parts}; take a BandedToeplitz of fewer bands, or probability 1.0"
+        )
+
+
+def _check_allocation(noise: CorrelatedNoise, sampling: RandomAllocation) -> None:
+    """Refuse what the bound of an allocation does not cover."""
+    if sampling.num_selected > 1:
+        raise InvalidParameter(
+            "sampling must have num_selected=1 with CorrelatedNoise: the steps that a unit takes part in share noise, "
+            f"got {sampling.num_selected}; make rounds of {max(sampling.num_steps // sampling.num_selected, 1)} steps"
+        )
+    # mutant: allocations-amplified-across-bands
+    if sampling.num_steps < 2 * _bands(noise):
+        raise InvalidParameter(
+            f"sampling must have num_steps >= twice the strategy's {_bands(noise)} bands for allocations to amplify, "
+            f"got {sampling.num_steps}; take a BandedToeplitz of at most {max(sampling.num_steps // 2, 1)} bands"
         )
 
 
@@ -197,6 +219,14 @@ def charges(noise: CorrelatedNoise, plan: PrivacyPlan, terms: Terms, num_steps: 
         rounds = -(-plan.num_steps // sampling.num_parts)
         # mutant: amplified-rounds-charged-once
         return ([charge, *rest] * rounds)[: plan.num_steps]
+    if isinstance(sampling, RandomAllocation):
+        rounds = -(-plan.num_steps // sampling.num_steps)
+        # mutant: steps-that-share-noise-counted-as-apart
+        steps = sampling.num_steps // _bands(noise)
+        one_step = _of_one_step(noise, plan.distance, rounds)
+        allocation = RandomAllocationEvent(num_steps=steps, num_selected=1, event=one_step)
+        # One charge a round: who is in its other steps is drawn with the first, so a round under way is left out.
+        return [Charge(allocation, sampling.num_steps)] * rounds
     event = _gaussian(noise, plan.distance, *participation(plan))
     return [Charge(event, 1), *[_FREE] * (plan.num_steps - 1)]
 
@@ -224,6 +254,32 @@ def _gaussian(noise: CorrelatedNoise, distance: int, count: int, separation: int
     return noise.strategy.event(
         noise_multiplier=_validate.rounded(halved, "down"), num_participations=count, min_separation=separation
     )
+
+
+def is_bound(plan: PrivacyPlan) -> bool:
+    """Whether what is charged for correlated noise may be more than it costs, so that no lower bound is known."""
+    # mutant: lower-bound-of-another-allocation
+    return isinstance(plan.noise, CorrelatedNoise) and isinstance(plan.sampling, RandomAllocation)
+
+
+def _of_one_step(noise: CorrelatedNoise, distance: int, rounds: int) -> PrivacyEvent:
+    """Return the release that one step of an allocation costs at most.
+
+    A step of one round and one of the next may meet. Two columns of norm at most c with the scalar product x are what a
+    contraction makes of two orthogonal ones of norm √(c² + |x|). In a Toeplitz matrix of falling coefficients the sum
+    of two columns has the square 2·(c² + x) at most, which `sensitivity` bounds; in any other matrix |x| ≤ c².
+    """
+    strategy = noise.strategy
+    alone = strategy.sensitivity()
+    if rounds == 1 or _bands(noise) == 1:
+        sensitivity = alone
+    # mutant: rounds-that-meet-counted-as-apart
+    elif isinstance(strategy, BandedMatrix):
+        sensitivity = sqrt_up(2 * Fraction(alone) ** 2)
+    else:
+        sensitivity = sqrt_up(Fraction(strategy.sensitivity(2, 1)) ** 2 / 2)
+    multiplier = _validate.rounded(Fraction(noise.noise_multiplier) / distance, "down")
+    return MatrixMechanismEvent(noise_multiplier=multiplier, sensitivity=sensitivity)
 
 
 def check_no_block(source: NoiseSource) -> None:

@@ -28,7 +28,7 @@ from ferrodp.events.base import check_relation, settle
 from ferrodp.plan._record import check_part, part_of
 from ferrodp.plan._sums import admitted_factors, check_multipliers
 from ferrodp.plan.clipping import AdaptiveClipping, Clipping
-from ferrodp.plan.correlated import CorrelatedNoise
+from ferrodp.plan.correlated import CorrelatedNoise, is_bound
 from ferrodp.plan.correlated import charges as correlated_charges
 from ferrodp.plan.correlated import check as check_correlated
 from ferrodp.plan.forecast import Forecast
@@ -272,7 +272,11 @@ class PrivacyPlan:
         InvalidParameter, InvalidType, UnsupportedEventError
             As for `epsilon`.
         """
-        return self._spent(self.num_steps, accountant).epsilon_bounds(delta)
+        return self._bounds_after(self.num_steps, delta, accountant)
+
+    def _bounds_after(self, step: int, delta: Real, accountant: AccountantChoice) -> Bounds:
+        found = self._spent(step, accountant).epsilon_bounds(delta)
+        return Bounds(0.0, found.upper) if is_bound(self) else found
 
     def epsilon_after(self, step: int, delta: Real, *, accountant: AccountantChoice = "pld") -> float:
         """Return an upper bound on the ε of what is charged for the first steps.
@@ -418,7 +422,7 @@ class PrivacyPlan:
         points = _validate.count("num_points", num_points, minimum=2)
         spaced = {1 + round(i * (self.num_steps - 1) / (points - 1)) for i in range(points)}
         steps = tuple(sorted(spaced))
-        bounds = [self._spent(step, accountant).epsilon_bounds(checked) for step in steps]
+        bounds = [self._bounds_after(step, checked, accountant) for step in steps]
         multipliers = tuple(self.noise.at(step - 1, self.num_steps) for step in steps)
         return Forecast(
             unit=self.unit,
