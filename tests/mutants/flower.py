@@ -10,7 +10,7 @@ MUTANTS = [
     (
         "a client that comes back under another name takes part twice",
         "client-that-comes-back-takes-part-twice",
-        "number - number % _period(self._plan)",
+        "number - number % period",
         "number",
         "flower",
     ),
@@ -54,6 +54,20 @@ MUTANTS = [
         "more-clients-than-the-plan-knows",
         "> self._plan.population_size",
         "> 10**9",
+        "flower",
+    ),
+    (
+        "a client that comes back takes part too soon for correlated noise",
+        "client-that-comes-back-takes-part-too-soon",
+        "begun -= period",
+        "pass",
+        "correlated rounds",
+    ),
+    (
+        "a client that lost its slot takes part twice",
+        "client-that-lost-its-slot-takes-part-twice",
+        "self._since.pop(gone, None)",
+        "pass",
         "flower",
     ),
     (

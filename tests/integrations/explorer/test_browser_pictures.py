@@ -59,8 +59,9 @@ def test_a_lesson_shows_three_numbers_and_keeps_the_others_among_the_details(pag
         assert page.locator(f"{STAGE} .controls.main .control").count() <= 2
 
 
-def test_the_next_lesson_is_few_keys_away(page, address):
-    page.goto(f"{address}/learn/worlds")
+@pytest.mark.parametrize("lesson", LESSONS[:-1], ids=lambda each: each.name)
+def test_the_next_lesson_is_few_keys_away(page, address, lesson):
+    page.goto(f"{address}/learn/{lesson.name}")
     settled(page)
     stops = 0
     while stops < 8 and page.evaluate("document.activeElement.dataset.turn") != "next":
@@ -69,7 +70,8 @@ def test_the_next_lesson_is_few_keys_away(page, address):
 
     assert page.evaluate("document.activeElement.dataset.turn") == "next"
     page.keyboard.press("Enter")
-    page.wait_for_url("**/learn/sensitivity*")
+    following = LESSONS[LESSONS.index(lesson) + 1].name
+    page.wait_for_url(f"**/learn/{following}*")
 
 
 def test_people_are_pressed_and_guessed_and_the_truth_and_a_score_are_told(page, address):

@@ -179,6 +179,15 @@ def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, theme,
         assert small == [], path
 
 
+def test_axe_finds_nothing_on_any_page_by_any_of_its_rules(page, address):
+    """Those that are advice included: the order of headings, landmarks, regions."""
+    for path in all_pages(page, address):
+        page.goto(address + path)
+        settled(page)
+        page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+        assert violations(page, every_rule=True) == [], path
+
+
 def test_the_list_of_lessons_is_behind_a_button_where_there_is_no_room(page, address):
     page.set_viewport_size({"width": 320, "height": 700})
     page.goto(address + LESSON_PATHS[1])

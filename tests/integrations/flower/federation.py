@@ -96,9 +96,10 @@ class Federation:
         """Start the SuperNodes, and wait until all are known: those of a SuperLink that ended have ended, too."""
         known = self.log("link").count("ActivateNode")
         for number in range(self.nodes):
-            self._start(f"node{number}", "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}",
-                        "--port", str(free_port()), "--node-config",
-                        f"partition-id={number} num-partitions={self.nodes}")  # fmt: skip
+            where = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
+            about = ["--node-config", f"partition-id={number} num-partitions={self.nodes}"]
+            node = self._start(f"node{number}", "flower-supernode", "--insecure", *where, *about)
+            (self.folder / f"node{number}.pid").write_text(str(node.pid))
         wait_for(lambda: self.log("link").count("ActivateNode") >= known + self.nodes, self.logs)
 
     def begin(self, app, *settings):
@@ -110,11 +111,11 @@ class Federation:
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    def run(self, app, *settings):
+    def run(self, app, *settings, seconds=SECONDS):
         """Run an app to its end; return the exit code of `flwr run`, and what it printed."""
         process = self.begin(app, *settings)
         try:
-            printed, _ = process.communicate(timeout=SECONDS)
+            printed, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             raise AssertionError(self.logs()) from None

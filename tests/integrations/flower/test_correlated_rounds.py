@@ -4,13 +4,15 @@ import shutil
 
 import numpy as np
 import pytest
+from flwr.app import ConfigRecord
 from flwr.serverapp.strategy import FedAvg
 
 import ferrodp as fd
-from ferrodp.correlated import BufferedToeplitz
+from ferrodp.correlated import BandedToeplitz, BufferedToeplitz
 from ferrodp.errors import InvalidParameter
+from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.flower import PrivateStrategy
-from ferrodp.plan import CorrelatedNoise, FlatClipping, FullBatch, PrivacyPlan
+from ferrodp.plan import CorrelatedNoise, CyclicPoisson, FlatClipping, FullBatch, PrivacyPlan
 
 PLAN = PrivacyPlan(
     unit="client",
@@ -31,10 +33,10 @@ def strategy_of(ledger, file, **options):
     return PrivateStrategy(FedAvg(fraction_evaluate=0.0), plan=PLAN, wait=0, **where, **options)
 
 
-def opened(path):
+def opened(path, relation="add_or_remove_one"):
     ledger = fd.PrivacyLedger.open(path)
     if "app" not in ledger.scopes:
-        ledger.create("app", epsilon=1000, delta=0.1, measure="gdp")
+        ledger.create("app", epsilon=1000, delta=0.1, measure="gdp", neighboring_relation=relation)
     return ledger
 
 
@@ -64,3 +66,49 @@ def test_a_checkpoint_keeps_no_sums_of_correlated_noise_and_says_so_before_anyth
             strategy_of(ledger, tmp_path / "n", checkpoint=tmp_path / "c")
         assert list(ledger.tickets("app")) == []
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("b.db")) == []
+
+
+def test_clients_under_other_names_keep_the_distance_that_correlated_noise_is_charged_for(
+    grid, model, make_client, tmp_path
+):
+    """Started again at a boundary of epochs, with the order of their names reversed, and with their server.
+
+    A client that is asked at once in its new place would take part in rounds that are next to each other.
+    """
+    parts, epochs = 5, 12
+    plan = PrivacyPlan(
+        unit="client",
+        population_size=10,
+        sampling=CyclicPoisson(1.0, num_parts=parts),
+        num_steps=parts * epochs,
+        clipping=FlatClipping(1.0),
+        noise=CorrelatedNoise(BandedToeplitz(num_steps=parts * epochs, bands=parts), 1.0),
+        neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
+    )
+    app = make_client(unmoved)
+    made, arrays = grid({}), model(w=np.zeros(2, np.float32))
+    took_part = {client: [] for client in range(10)}
+    with opened(tmp_path / "b.db", relation="replace_special") as ledger:
+
+        def begun():
+            return PrivateStrategy(
+                FedAvg(fraction_evaluate=0.0), plan=plan, wait=0, ledger=ledger, scope="app", key="t",
+                noise_file=tmp_path / "noise",
+            )  # fmt: skip
+
+        strategy = begun()
+        for number in range(parts * epochs):
+            lives = number // (3 * parts)  # a new life of all clients every three epochs, at their boundaries
+            sign = -1 if lives % 2 else 1
+            names = {client: 1000 * (lives + 1) + sign * client for client in took_part}
+            if number == 9 * parts:
+                strategy = begun()
+            made.apps = dict.fromkeys(names.values(), app)
+            replies = made.send_and_receive(strategy.configure_train(number + 1, arrays, ConfigRecord(), made))
+            arrays, _ = strategy.aggregate_train(number + 1, replies)
+            for client, name in names.items():
+                if name in made.asked[-1]:
+                    took_part[client].append(number)
+    for rounds in took_part.values():
+        assert len(rounds) >= 4
+        assert min(np.diff(rounds)) >= parts

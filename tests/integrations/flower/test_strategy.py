@@ -365,6 +365,35 @@ def test_a_client_that_comes_back_under_another_name_takes_part_once_an_epoch(
     assert any(asked)
 
 
+def test_nodes_that_are_started_again_take_the_places_of_those_that_are_gone(grid, model, make_client):
+    """As all are, under other names, where a SuperLink was killed: the population is who is connected at a time."""
+    apps = [make_client(added(1.0)) for _ in range(3)]
+    made, arrays = grid({}), model(w=np.zeros(4, np.float32))
+    strategy = private(plan_of(3, steps=6, noise=1e-3))
+    for number in range(6):
+        made.apps = {10 * number + place: app for place, app in enumerate(apps, 1)}
+        replies = made.send_and_receive(strategy.configure_train(number + 1, arrays, ConfigRecord(), made))
+        arrays, _ = strategy.aggregate_train(number + 1, replies)
+    assert [len(nodes) for nodes in made.asked] == [3] * 6
+
+
+def test_a_client_whose_place_was_taken_takes_part_once_an_epoch(grid, model, make_client):
+    """Without the rule the chance that none of 30 epochs has a client twice is below 1e-6."""
+    app = make_client(added(1.0))
+    made, arrays = grid({}), model(w=np.zeros(4, np.float32))
+    strategy = private(plan_of(8, sampling=RandomAllocation(5), steps=150))
+    first, others = range(1, 9), range(101, 105)
+    connected = [first, first, [*others, 5, 6, 7, 8], [101, *range(1, 8)], [101, *range(1, 8)]]
+    for number in range(150):
+        made.apps = dict.fromkeys(connected[number % 5], app)
+        replies = made.send_and_receive(strategy.configure_train(number + 1, arrays, ConfigRecord(), made))
+        arrays, _ = strategy.aggregate_train(number + 1, replies)
+    for epoch in range(30):
+        seen = [node for nodes in made.asked[5 * epoch : 5 * epoch + 5] for node in nodes]
+        assert len(seen) == len(set(seen))
+    assert any(made.asked)
+
+
 def test_the_end_of_a_budget_is_announced_once_by_round_and_reason(grid, model, caplog, tmp_path):
     rounds = plan_of(4, steps=5, noise=3.0)
     one = rounds.epsilon(DELTA) / 2.0

@@ -273,10 +273,15 @@ class PrivateStrategy:
             self._content(server_round, arrays, config, grid)
             return []
         drawn, number = set(self._round.clients.tolist()), self._round.number
+        period = _period(self._plan)
         for node in nodes:
-            self._since.setdefault(node, number)
+            # A node of the very first round cannot have taken part under another name.
+            self._since.setdefault(node, number if number else -period)
         # mutant: client-that-comes-back-takes-part-twice
-        begun = number - number % _period(self._plan)
+        begun = number - number % period
+        # mutant: client-that-comes-back-takes-part-too-soon
+        if period > 1 and isinstance(self._plan.noise, CorrelatedNoise):
+            begun -= period  # in another place of the next stretch it would be nearer than the strategy allows
         self._asked = {node for node in nodes if self._slots[node] in drawn and self._since[node] <= begun}
         self._round.add_missing(len(drawn) - len(self._asked))
         return self._messages(server_round, arrays, config, grid)
@@ -495,15 +500,31 @@ class PrivateStrategy:
         while len(nodes) < self._plan.population_size and time.monotonic() < end:
             time.sleep(min(1.0, self._wait))
             nodes = sorted(grid.get_node_ids())
-        for node in nodes:
-            self._slots.setdefault(node, len(self._slots))
         # mutant: more-clients-than-the-plan-knows
-        if len(self._slots) > self._plan.population_size:
+        if len(nodes) > self._plan.population_size:
             raise InvalidParameter(
-                f"plan must have a population_size of at least {len(self._slots)}, the number of clients that were "
+                f"plan must have a population_size of at least {len(nodes)}, the number of clients that are "
                 f"connected, got {self._plan.population_size}"
             )
+        for node in nodes:
+            if node not in self._slots:
+                self._slots[node] = self._free_slot(nodes)
         return nodes
+
+    def _free_slot(self, nodes: Iterable[int]) -> int:
+        """Return a slot that nobody has had; if there is none, one of a node that is gone.
+
+        Flower gives a client that was started again another node. One that comes back after its slot was taken counts
+        as new: where a draw covers several rounds, it may have taken part in this one.
+        """
+        assert self._plan.population_size is not None
+        known = set(self._slots.values())
+        if len(known) < self._plan.population_size:
+            return next(slot for slot in range(self._plan.population_size) if slot not in known)
+        gone = min(set(self._slots) - set(nodes), key=self._slots.__getitem__)
+        # mutant: client-that-lost-its-slot-takes-part-twice
+        self._since.pop(gone, None)
+        return self._slots.pop(gone)
 
     def _messages(self, server_round: int, arrays: Any, config: Any, grid: Any) -> list[Any]:
         """Return a message with what the inner strategy would send for each client that is asked."""
@@ -560,7 +581,8 @@ def _period(plan: PrivacyPlan) -> int:
     """Return in how many rounds together each client takes part as often as was charged; 1 where each is by itself.
 
     A node that appears in the midst of them may be a client that took part already, under another name: Flower gives a
-    new one to a client that was started again. It is asked from the next of these stretches on.
+    new one to a client that was started again. It is asked from the next of these stretches on; with correlated noise,
+    whose cost depends on how far apart the rounds of a client are, from the one after that.
     """
     sampling = plan.sampling
     if isinstance(sampling, RandomAllocation):

@@ -79,7 +79,7 @@ def sampling(scheme: str, batches: int, epochs: int, noise_multiplier: float, se
     }
     found["Steps"] = batches * epochs
     certified = _plan("poisson", batches, epochs, noise_multiplier).epsilon(_DELTA)
-    found["ε, poisson, by the privacy loss distribution"] = upper(certified)
+    found["ε, Poisson, by the privacy loss distribution"] = upper(certified)
     return found
 
 
@@ -91,7 +91,8 @@ def _ordered() -> tuple[tuple[str, str], ...]:
 
 
 def _label(scheme: str) -> str:
-    return f"ε, {scheme.partition(':')[0].lower()}"
+    name = scheme.partition(":")[0]
+    return f"ε, {name if name.startswith('Poisson') else name.lower()}"
 
 
 @functools.lru_cache(1024)
@@ -107,7 +108,7 @@ def _first(parameters: Parameters) -> Answer:
         for kind, label in _ordered()
     }
     numbers["Steps"] = batches * epochs
-    numbers["ε, poisson, by the privacy loss distribution"] = PENDING
+    numbers["ε, Poisson, by the privacy loss distribution"] = PENDING
     return Answer(_sentence(parameters, numbers), numbers, (), cell_of(sampling, parameters))
 
 
@@ -196,7 +197,7 @@ def _sentence(parameters: Parameters, numbers: Mapping[str, Value]) -> str:
         f"In this epoch of {len(members)} steps a record takes part {taken.min()} to {taken.max()} times, and batches "
         f"have {min(map(len, members))} to "
         f"{max(map(len, members))} records. Accounted by Rényi divergences, the training costs "
-        f"ε = {brief(numbers['ε, poisson'])} with Poisson samples and {brief(numbers['ε, shuffled once an epoch'])} "
+        f"ε = {brief(numbers['ε, Poisson'])} with Poisson samples and {brief(numbers['ε, shuffled once an epoch'])} "
         "with a shuffle, "
         f"at δ = 10⁻⁵."
     )

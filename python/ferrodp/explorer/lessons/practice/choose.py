@@ -25,12 +25,13 @@ from ferrodp.explorer.figures import (
 )
 
 
-def _count(people: int, share: float, epsilon: float, delta: float, rows: int, seed: int) -> tuple[float, float]:
+def _count(people: int, share: float, epsilon: float, delta: float, rows: int, seed: int) -> tuple[float, float, float]:
     """Return a released count and its standard error, if a unit has at most so many rows."""
     having = np.arange(people) < round(share * people)
     source = fd.testing.seeded(seed.to_bytes(32, "big"))
     estimate = fd.private_count(having, epsilon=epsilon, delta=delta, max_contributions=rows, source=source)
-    return float(estimate), float(estimate.standard_error or 0.0)
+    low, high = estimate.interval(0.95)
+    return float(estimate), float(estimate.standard_error or 0.0), (float(high) - float(low)) / 2
 
 
 def choose(
@@ -39,7 +40,7 @@ def choose(
     """Count some of the rows under a guarantee for a record or for a person, and say what the guarantee means."""
     protected = rows if unit == "person" else 1
     used = delta if noise == "gaussian" else 0.0
-    count, error = _count(people, share, epsilon, used, protected, seed)
+    count, error, most = _count(people, share, epsilon, used, protected, seed)
     together = rows // protected  # rows of one person for each unit of the guarantee
     if used:
         group = fd.accounting.group_privacy(epsilon=epsilon, delta=used, size=together)
@@ -47,7 +48,7 @@ def choose(
         group = fd.accounting.group_privacy(epsilon=epsilon, size=together)
     return {
         "One release of the count": count,
-        "Twice its standard error": 2 * error,
+        "Its error, 19 times in 20": most,
         "Standard error, of 100 counted": 100 * error / max(round(share * people), 1),
         "Guarantee for one record": f"ε = {upper(_of_one_record(epsilon, used, protected))}, δ = {used:g}",
         f"Guarantee for a person with {rows} records": f"ε = {upper(group.epsilon)}, δ = {upper(group.delta)}",
@@ -70,8 +71,8 @@ def _of_one_record(epsilon: float, delta: float, rows: int) -> float:
 
 @functools.lru_cache(4096)
 def _spread(epsilon: float, delta: float, rows: int) -> float:
-    """Return the standard error of a count, which is the same whatever is counted."""
-    return _count(100, 0.5, epsilon, delta, rows, 0)[1]
+    """Return the error of a count, 19 times in 20, which is the same whatever is counted."""
+    return _count(100, 0.5, epsilon, delta, rows, 0)[2]
 
 
 def _compute(parameters: Parameters) -> Answer:
@@ -81,16 +82,16 @@ def _compute(parameters: Parameters) -> Answer:
     used = parameters["delta"] if parameters["noise"] == "gaussian" else 0.0
     grid = np.geomspace(0.01, 10, 25)
     true = max(round(share * people), 1)
-    errors = [200 * _spread(float(each), used, protected) / true for each in grid]
+    errors = [100 * _spread(float(each), used, protected) / true for each in grid]
     epsilon = parameters["epsilon"]
     plot = Plot(
         "What ε buys: the error of the count",
         "ε",
-        "Twice the standard error, of 100 counted",
+        "Error 19 times in 20, of 100 counted",
         (
             Series("error", x=grid, y=errors, role="private"),
             Series(
-                "yours", x=[epsilon], y=[200 * _spread(epsilon, used, protected) / true], kind="points", role="bound"
+                "yours", x=[epsilon], y=[100 * _spread(epsilon, used, protected) / true], kind="points", role="bound"
             ),
         ),
         x_scale="log",
@@ -115,7 +116,7 @@ def _first(parameters: Parameters) -> Answer:
     sentence = (
         f"You publish: “About {numbers['One release of the count']:.0f} of {people} people”; the truth is {true}, "
         "and the "
-        f"error at most ± {float(numbers['Twice its standard error']):.3g}, 19 times in 20. A spy who was in doubt "
+        f"error at most ± {float(numbers['Its error, 19 times in 20']):.3g}, 19 times in 20. A spy who was in doubt "
         "about one "
         f"{parameters['unit']} wins a bet at most {100 * bet:.0f} times in 100 rather than 50."
     )
@@ -126,8 +127,7 @@ LESSON = Lesson(
     name="choose",
     title="Choose",
     idea="Is the error good enough? Then you need no larger ε.",
-    person="A clerk publishes how many of 2 000 households get help. One family would lose its flat if the "
-    "neighbors knew.",
+    person="A clerk publishes how many of 2000 people get help. One family would lose its flat if the neighbors knew.",
     question=Prediction(
         "A family has four records. The guarantee is for one record. How safe is the family?",
         ("As safe as the record", "About four times less", "Not at all"),

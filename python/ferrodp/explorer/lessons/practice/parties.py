@@ -122,10 +122,11 @@ def _compute(parameters: Parameters) -> Answer:
         if "Released sum of the first coordinate" in numbers
         else "More clients were lost than the noise was planned for, so the sum is thrown away."
     )
+    one = "the client that was lost" if lost == 1 else f"the {lost} clients that were lost"
+    once = f" once the masks with {one} are recovered" if lost else ""
     sentence = (
         f"{clients - lost} of {clients} clients finish. The server sees messages that look uniform, and only their "
-        f"sum once the masks with the "
-        f"{lost} lost clients are recovered. {outcome}"
+        f"sum{once}. {outcome}"
     )
     return Answer(sentence, numbers, (before, after), cell_of(secure_sum, parameters))
 
