@@ -279,9 +279,10 @@ class PrivateStrategy:
             self._since.setdefault(node, number if number else -period)
         # mutant: client-that-comes-back-takes-part-twice
         begun = number - number % period
-        # mutant: client-that-comes-back-takes-part-too-soon
         if period > 1 and isinstance(self._plan.noise, CorrelatedNoise):
-            begun -= period  # in another place of the next stretch it would be nearer than the strategy allows
+            # In another place of the next stretch it would be nearer than the strategy allows.
+            # mutant: client-that-comes-back-takes-part-too-soon
+            begun -= period
         self._asked = {node for node in nodes if self._slots[node] in drawn and self._since[node] <= begun}
         self._round.add_missing(len(drawn) - len(self._asked))
         return self._messages(server_round, arrays, config, grid)
