@@ -14,6 +14,11 @@ _CHUNK_ELEMENTS = 2**21
 """How many numbers are widened to float64 at once, where there are more: 16 MiB."""
 
 
+def _are_all(values: Any) -> bool:
+    """Return whether all are true: the one place where this waits for the device."""
+    return bool(values.all())
+
+
 class Lengths:
     """The squared norm of the gradient of each example, its error added, and the norms of all terms together."""
 
@@ -198,7 +203,7 @@ class GhostSum:
         finite = torch.ones_like(real)
         for each in found.values():
             finite &= torch.isfinite(each.square) & torch.isfinite(each.terms)
-        self._are_finite = bool(finite.all())
+        self._are_finite = _are_all(finite)
         finite &= real
         factors: dict[str, Any] = {}
         within = finite.clone()
