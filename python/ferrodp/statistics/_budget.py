@@ -132,7 +132,9 @@ class Budget(NamedTuple):
         held = checked(self.source, ticket)
         self._check_samples(held, math.inf if null_distance is None else null_distance)
         self._check_groups(held, event, (*events, asked))
-        if held.pays_for(asked):
+        # A part of the price of disjoint groups is no payment for all of them, though a choice costs just that ε.
+        disjoint = isinstance(event, ParallelEvent) and parts_of_kind(held.event, ParallelEvent)
+        if not disjoint and held.pays_for(asked):
             return [source_for(self.source, held, asked)] * len(events)
         return sources_for(self.source, held, events)
 
