@@ -132,6 +132,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "two local updates are thought to be one clip norm apart",
     ),
     _REFUSAL: (
+        "keys of another type than the categories of a column match nothing, in silence",
         "a checkpoint is taken with correlated noise",
         "a sum that was kept takes more vectors",
         "correlated noise is drawn from the keys of kept sums",
