@@ -703,7 +703,7 @@ PLANS = [
         ),
     ),
     Hint(
-        "use CyclicPoisson(1.0, num_parts=...) for epochs in a fixed order, GivenOrder or FullBatch",
+        "use CyclicPoisson(1.0, num_parts=...) for epochs in a fixed order",
         lambda c: correlated_plan(sampling=plan.PoissonSampling(0.1)),
         lambda c: (
             correlated_plan(
