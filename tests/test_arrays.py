@@ -384,7 +384,7 @@ def test_torch_tensors_on_the_cpu_share_their_memory():
 
 @pytest.mark.parametrize("wrong", [{"device": "cuda"}, {"requires_grad": True}, {"device": "meta"}])
 def test_other_torch_tensors_are_told_to_detach(wrong):
-    with pytest.raises(InvalidArrayType, match=r"pass tensor\.detach\(\)\.cpu\(\)"):
+    with pytest.raises(InvalidArrayType, match=r"pass value\.detach\(\)\.cpu\(\)"):
         as_float_array(tensor(np.zeros(3), **wrong), "value")
 
 

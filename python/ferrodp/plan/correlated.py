@@ -273,8 +273,8 @@ def _of_one_step(noise: CorrelatedNoise, distance: int, rounds: int) -> PrivacyE
     alone = strategy.sensitivity()
     if rounds == 1 or _bands(noise) == 1:
         sensitivity = alone
-    # mutant: rounds-that-meet-counted-as-apart
     elif isinstance(strategy, BandedMatrix):
+        # mutant: rounds-that-meet-counted-as-apart
         sensitivity = sqrt_up(2 * Fraction(alone) ** 2)
     else:
         sensitivity = sqrt_up(Fraction(strategy.sensitivity(2, 1)) ** 2 / 2)

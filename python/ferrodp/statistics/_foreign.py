@@ -217,6 +217,9 @@ _POLARS_LABELS = {
     "Binary": ("bytes", "convert it with values.cast(polars.String).cast(polars.Float64, strict=False)"),
 }
 
+_POLARS_OTHERS = dict.fromkeys(("Null", "Int128", "UInt128"), "values.cast(polars.Float64)")
+_POLARS_OTHERS |= {"List": "values.list.first()", "Array": "values.arr.first()", "Struct": "values.struct[0]"}
+
 
 def _of_polars(values: Any, name: str) -> Numbers | Labels:
     """Every column of polars may hold nulls: its dtype does not tell, and whether there are some must not show."""
@@ -240,8 +243,7 @@ def _of_polars(values: Any, name: str) -> Numbers | Labels:
         found = codes["b"].cast(polars.Int64).fill_null(-1)
         return Labels(found.to_numpy(), words, conversion, unique.to_list())
     if kind not in _FILLS:
-        number = kind in ("Null", "Int128", "UInt128")
-        raise _refused(name, kind, "values.cast(polars.Float64)" if number else "values.to_list()")
+        raise _refused(name, kind, _POLARS_OTHERS.get(kind, "values.to_list()"))
     nulls = np.asarray(values.is_null().to_numpy(), dtype=np.bool_) if values.null_count() else None
     return Numbers(np.asarray(values.fill_null(_FILLS[kind]).to_numpy()), nulls, True)
 
