@@ -5,6 +5,7 @@ out is left over. Conversions of columns and arrays have tables of their own (`t
 that are offered for single parameters (`test_every_parameter.py`).
 """
 
+import datetime
 import pickle
 import tempfile
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from ferrodp.statistics import models
 
 REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 SPECIAL = NeighboringRelation.REPLACE_SPECIAL
+DAY, NEXT_DAY = datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6}
 
 
@@ -54,6 +56,14 @@ def composed(accountant: Any, *events: Any) -> Any:
     for event in events:
         accountant.compose(event)
     return accountant
+
+
+def banded(bands: int, num_steps: int = 10, num_selected: int = 1) -> fd.PrivacyPlan:
+    """Return a plan of random allocations and noise that cancels over so many steps."""
+    return planned(
+        sampling=plan.RandomAllocation(num_steps=num_steps, num_selected=num_selected),
+        noise=plan.CorrelatedNoise(correlated.BandedToeplitz(num_steps=10, bands=bands), 1.0),
+    )
 
 
 def released_sum() -> fd.ClippedSum:
@@ -682,6 +692,16 @@ STREAMS = [
 
 PLANS = [
     Hint(
+        "make rounds of 5 steps",
+        lambda c: banded(bands=2, num_selected=2),
+        lambda c: banded(bands=2, num_steps=5),
+    ),
+    Hint(
+        "take a BandedToeplitz of at most 5 bands",
+        lambda c: banded(bands=6),
+        lambda c: banded(bands=5),
+    ),
+    Hint(
         "such as PoissonSampling(0.01)",
         lambda c: planned(sampling=0.01),
         lambda c: planned(sampling=plan.PoissonSampling(0.01)),
@@ -888,6 +908,16 @@ TABLE = {"sex": ["f", "m"], "age": [1.0, 2.0], "region": ["n", "s"]}
 COLUMNS = {"sex": ["f", "m"], "region": ["n", "s"]}
 
 STATISTICS = [
+    Hint(
+        "write zeros into the column",
+        lambda c: fd.private_sum([1.0, None], bounds=(0, 1), epsilon=1.0, unit=["a", "b"], missing="zero"),
+        lambda c: fd.private_sum([1.0, 0.0], bounds=(0, 1), epsilon=1.0, unit=["a", "b"]),
+    ),
+    Hint(
+        "bounds must be in ascending order",
+        lambda c: fd.private_mean([DAY], bounds=(NEXT_DAY, DAY), epsilon=1.0),
+        lambda c: fd.private_mean([DAY], bounds=(DAY, NEXT_DAY), epsilon=1.0),
+    ),
     Hint(
         "to count missing rows as zeros use REPLACE_ONE",
         lambda c: special(missing="zero"),

@@ -124,7 +124,6 @@ def test_a_way_out_is_named_and_leads_out(hint: Hint, context: Any) -> None:
 OF_ARRAYS = "test_conversions.py: each conversion is evaluated and its result accepted"
 FORKED = "in a forked child, which ends there: test_forked_processes.py, and in the folder of the room"
 SYSTEM = "needs a mount, a full disk, another user or a server: tests/budget"
-REFUSED = "made in the tests of its room; the way out has no row yet"
 ELSEWHERE = {
     ("_base/_arrays.py", ""): OF_ARRAYS,
     ("statistics/_column.py", "must not be a masked array"): OF_ARRAYS,
@@ -149,10 +148,6 @@ ELSEWHERE = {
     ("federated/rounds.py", "failed after it was paid for"): "tests/federated: killed servers go on",
     ("files/_npy.py", "use .npz or .safetensors"): "tests/files/test_file_formats.py",
     ("plan/run.py", "leaves canaries out"): "tests/audit/test_canaries.py",
-    ("plan/correlated.py", "num_selected=1"): REFUSED,
-    ("plan/correlated.py", "for allocations to amplify"): REFUSED,
-    ("statistics/keys/of_columns.py", "write zeros into the column"): REFUSED,
-    ("statistics/rows/times.py", "bounds must be in ascending order"): REFUSED,
     ("statistics/rows/frames.py", "to_frame needs"): "what to install is the name that is filled in",
 }
 """Places without a row here: file, words of the text (all of the file if empty), and where its way out is taken."""
