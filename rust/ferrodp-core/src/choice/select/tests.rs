@@ -273,7 +273,7 @@ fn places_in_a_run_are_uniform() {
     let count = 3_u64 << 62;
     let chosen = |n: u64, utility: f64, count: u64| {
         let (utilities, counts) = ([utility], [count]);
-        choose_run(rate(1.0), Isa::best(), &key(n), of_kind(&utilities, &counts, n % 2 == 0)).expect("a run").1
+        choose_run(rate(1.0), Isa::best(), &key(n), of_kind(&utilities, &counts, n.is_multiple_of(2))).expect("a run").1
     };
     let mut seen = [0_u32; 3];
     for n in 0..6_000 {
