@@ -221,6 +221,9 @@ PUBLIC = {
     "NoiseSource.add_discrete_laplace_": lambda data: NOISE.add_discrete_laplace_(data, scale=1.0),
     "NoiseSource.add_gaussian_": lambda data: NOISE.add_gaussian_(data, standard_deviation=1e-30),
     "NoiseSource.add_laplace_": lambda data: NOISE.add_laplace_(data, scale=1e30),
+    "PermuteAndFlip.release_from_runs": lambda data: fd.PermuteAndFlip(scale=1e-300, sensitivity=1.0).release_from_runs(
+        data, np.ones(len(data), np.uint64), lambda run, place: run
+    ),
     "PermuteAndFlip.release": lambda data: fd.PermuteAndFlip(scale=1e300, sensitivity=1.0).release(data),
     "RandomizedResponse.release": RESPONSES.release,
     "ReportNoisyMax.release": lambda data: fd.ReportNoisyMax(scale=1.0, sensitivity=1.0).release(data),

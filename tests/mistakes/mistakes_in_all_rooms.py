@@ -324,7 +324,7 @@ IN_ALL_ROOMS = [
         "value",
         "got float64",
         "dtype int32 or int64",
-        ".astype(int64)",
+        '.round().astype("int64")',
         hidden="77",
     ),
     Mistake(

@@ -122,7 +122,7 @@ OF_STATISTICIANS = [
         "values",
         "got set",
         "a number or an array of numbers",
-        "list its elements in an order: sorted(...)",
+        "list its elements in an order: sorted(values)",
         hidden="71",
     ),
     Mistake(
@@ -230,7 +230,7 @@ OF_LEARNERS = [
         "utilities",
         "got dict",
         "a number or an array of numbers",
-        "a list of them: list(....values())",
+        "pass list(utilities.values())",
         hidden="secret",
     ),
     Mistake(
@@ -239,7 +239,7 @@ OF_LEARNERS = [
         "value",
         "got complex",
         "a number or an array of numbers",
-        "pass its real and imaginary part as two numbers",
+        "pass [value.real, value.imag]: two numbers",
         hidden="77",
     ),
     Mistake(

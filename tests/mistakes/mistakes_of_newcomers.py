@@ -15,7 +15,7 @@ NEWCOMERS = [
         "value",
         "got str",
         "a number or an array of numbers",
-        "numpy.asarray(..., float)",
+        "convert it with float(value)",
         hidden="12",
     ),
     Mistake(
@@ -24,7 +24,7 @@ NEWCOMERS = [
         "value",
         "got NoneType",
         "a number or an array of numbers",
-        "numpy.asarray(..., float)",
+        "for example [1.0, 2.0]",
     ),
     Mistake(
         "a path to an engine",

@@ -10,6 +10,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.errors import InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics._column import read
+from ferrodp.statistics.rows import calendars
 
 pytestmark = pytest.mark.filterwarnings("ignore::ferrodp.errors.WeakPrivacyWarning")
 DATE, MOMENT = datetime.date, datetime.datetime
@@ -37,7 +38,7 @@ def test_a_row_is_in_the_bin_that_its_calendar_says(every):
         bins = fd.CalendarBins(start, end, every)
         rows = [start + datetime.timedelta(draw.randrange(-30, (end - start).days + 30)) for _ in range(50)]
         rows += [start, end, end - datetime.timedelta(1), start - datetime.timedelta(1)]
-        places = bins.places(read(rows), "values")
+        places = calendars.places(bins, read(rows), "values")
 
         for row, place in zip(rows, places.tolist(), strict=True):
             if not start <= row < end:
@@ -54,7 +55,7 @@ def test_hours_and_midnights_of_a_zone_follow_its_clocks():
     assert len(fd.CalendarBins(start, end, "hour").starts) == 23
     two = fd.CalendarBins(start, MOMENT(2024, 3, 12, tzinfo=NEW_YORK), "day")
     late = [MOMENT(2024, 3, 11, 3, 59, tzinfo=datetime.UTC), MOMENT(2024, 3, 11, 4, 0, tzinfo=datetime.UTC)]
-    assert two.places(read(late), "values").tolist() == [0, 1]
+    assert calendars.places(two, read(late), "values").tolist() == [0, 1]
     assert fd.CalendarBins(MOMENT(2024, 1, 1, 5, 30), MOMENT(2024, 1, 1, 7), "hour").labels == (
         "2024-01-01 05:00",
         "2024-01-01 06:00",
@@ -81,10 +82,10 @@ def test_bins_of_a_calendar_are_bins_and_keys():
 def test_every_row_is_in_one_bin_so_that_a_row_moves_one_count_by_one():
     bins = fd.CalendarBins(DATE(2024, 1, 1), DATE(2024, 3, 1), "week")
     rows = [DATE(2023, 12, 30) + datetime.timedelta(each) for each in range(70)]
-    whole = bins.places(read([*rows, None]), "values")
+    whole = calendars.places(bins, read([*rows, None]), "values")
 
     for place, row in enumerate(rows):
-        assert bins.places(read([row]), "values")[0] == whole[place]
+        assert calendars.places(bins, read([row]), "values")[0] == whole[place]
     assert whole[-1] == -1
 
 

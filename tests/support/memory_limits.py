@@ -114,6 +114,10 @@ CALLS = {
         "fd.statistics.population_interval(fd.private_group_by({'key': wholes, 'value': column}, 'key', "
         "keys=list(range(500))).mean('value', bounds=(0.0, 1.0), epsilon=1.0))"
     ),
+    "CalendarBins": (
+        "day = __import__('datetime').date; fd.private_histogram([day(2024, 1, 1)] * min(n, 10**6), "
+        "bins=fd.CalendarBins(day(1, 1, 1), day(2700, 1, 1), 'day'), epsilon=1.0)"
+    ),
     "private_variance": "fd.private_variance(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_standard_deviation": "fd.private_standard_deviation(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_histogram": "fd.private_histogram(column, bins=list(range(3000)), epsilon=1.0)",

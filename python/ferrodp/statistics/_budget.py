@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import math
 from fractions import Fraction
@@ -39,7 +40,12 @@ from ferrodp.tickets.payment import covers, parts_of_kind, releases
 from ferrodp.tickets.source import checked, source_for, sources_for
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
-Bounds: TypeAlias = tuple[Real, Real] | Estimate[Any]
+Times: TypeAlias = (
+    tuple[datetime.date, datetime.date]
+    | tuple[datetime.timedelta, datetime.timedelta]
+    | tuple[datetime.time, datetime.time]
+)
+Bounds: TypeAlias = tuple[Real, Real] | Times | Estimate[Any]
 """Two numbers, or what `private_bounds` found."""
 _OF_RANDOM_SIZE = PoissonSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent
 """Samples of which the number of rows tells whether a row is there."""

@@ -32,6 +32,7 @@ from ferrodp.statistics._foreign import Labels, Numbers, keys_of
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.statistics.rows.times import Clock, clock_of, public_times
 from ferrodp.tickets import Ticket
@@ -223,7 +224,7 @@ def private_histogram(
     edges, labels = None, None
     count: Callable[[], npt.NDArray[np.int64]]
     if isinstance(bins, CalendarBins):
-        held = bins.places(_units.labels(spent, values), "values")
+        held = calendars.places(bins, _units.labels(spent, values), "values")
         size, labels = len(bins.starts), bins.labels
         count = functools.partial(_counted, held, size)
     elif bins is not None:

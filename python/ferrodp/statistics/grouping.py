@@ -26,6 +26,7 @@ from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, units
 from ferrodp.statistics.keys.labels import Values, combined, distinct, together
 from ferrodp.statistics.keys.union import rounds
+from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
 
@@ -219,7 +220,7 @@ def _number_of(keys: Any) -> int:
 
 def _placed(column: Numbers | Labels, keys: Any, name: str) -> tuple[Places, tuple[Any, ...]]:
     if isinstance(keys, CalendarBins):
-        return keys.places(column, name), keys.labels
+        return calendars.places(keys, column, name), keys.labels
     known = matching(public_labels(keys, name), column, name)
     codes = np.concatenate([np.zeros(0, np.intp), *places(column, known)])
     return codes, tuple(known.tolist() if isinstance(known, np.ndarray) else known)

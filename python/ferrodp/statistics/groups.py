@@ -41,6 +41,7 @@ from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.ranks import of_groups, quantiles
 from ferrodp.statistics.ranks.quantiles import ratios_of
+from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
 
@@ -74,7 +75,7 @@ class Bins(NamedTuple):
             labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
             return cls(np.concatenate([np.zeros(0, np.intp), *places(found, known)]), labels)
         if isinstance(bins, CalendarBins):
-            return cls(bins.places(found, "values"), bins.labels)
+            return cls(calendars.places(bins, found, "values"), bins.labels)
         clock, edges = timed_edges(bins)
         held = column(values, clock=clock)
         parts = [bin_places(edges, part) for part in blocks(held.values)]

@@ -130,13 +130,14 @@ class CalendarBins:
         except (ValueError, OverflowError):  # beyond the year 9999
             return
 
-    def places(self, found: Numbers | Labels, name: str) -> npt.NDArray[np.intp]:
-        """Return the bin of each row, −1 for none."""
-        held = self._clock.numbers(found, name)
-        edges = np.array(public_times(self._clock, [*self.starts, self.end], "bins"))
-        place = np.searchsorted(edges, held.values, side="right") - 1
-        # mutant: calendar-bins-hold-their-end
-        outside = (place < 0) | (place >= edges.size - 1)
-        assert held.nulls is not None
-        # mutant: missing-times-are-in-a-bin
-        return np.where(outside | held.nulls, -1, place)
+
+def places(bins: CalendarBins, found: Numbers | Labels, name: str) -> npt.NDArray[np.intp]:
+    """Return the bin of each row, −1 for none."""
+    held = bins._clock.numbers(found, name)
+    edges = np.array(public_times(bins._clock, [*bins.starts, bins.end], "bins"))
+    place = np.searchsorted(edges, held.values, side="right") - 1
+    # mutant: calendar-bins-hold-their-end
+    outside = (place < 0) | (place >= edges.size - 1)
+    assert held.nulls is not None
+    # mutant: missing-times-are-in-a-bin
+    return np.where(outside | held.nulls, -1, place)

@@ -281,6 +281,26 @@ class PrivateTraining:
             If `losses` is no tensor of one number an example.
         FerroError
             If the training has no curves, there is no batch, or its losses were given before.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from ferrodp.integrations.torch import TrainingCurves, make_private
+        >>> from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PrivacyPlan
+        >>> data = torch.utils.data.TensorDataset(torch.ones(20, 4))
+        >>> parts = {"population_size": 20, "sampling": FullBatch(), "num_steps": 2}
+        >>> plan = PrivacyPlan(clipping=FlatClipping(1.0), noise=ConstantNoise(4.0), **parts)
+        >>> model = torch.nn.Linear(4, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> loader = torch.utils.data.DataLoader(data)
+        >>> curves = TrainingCurves(loss_bound=5.0)
+        >>> _, _, loader = make_private(model, optimizer, loader, plan=plan, curves=curves)
+        >>> for (x,) in loader:
+        ...     losses = model(x).square().mean(1)
+        ...     optimizer.private.watch(losses)
+        ...     losses.mean().backward()
+        ...     optimizer.step()
+        >>> optimizer.private.close()
         """
         part = self._part
         if self._curves is None:
