@@ -189,7 +189,8 @@ def shares() -> bool:
     several = groups.quantiles("x", [0.2, 0.5, 0.7], **options).event
     with_ends = fd.private_median(column, interval_level=0.9, **options).event
     top = fd.private_top(column, 3, categories=column, epsilon=1.0).event.events[:3]
-    composed = several.events[0].events, with_ends.events, (*top, *top)
+    extreme = fd.private_max(column, **options).event
+    composed = several.events[0].events, with_ends.events, extreme.events, (*top, *top)
     return any(sum(Fraction(part.epsilon) for part in each) > 2 for each in composed)
 
 
