@@ -4,6 +4,7 @@ KILLERS = {
     "correlated equations": "cargo test -p ferrodp-core --test correlated -- equations",
     "correlated halves": "cargo test -p ferrodp-core --test correlated -- half_integers",
     "normal digits": "cargo test -p ferrodp-core --lib -- sample::standard",
+    "few bits": "cargo test -p ferrodp-core --lib -- sample::decide",
     "correlated draws": "pytest tests/correlated/test_exact_draw.py -k 'child'",
 }
 
@@ -11,15 +12,15 @@ MUTANTS = [
     (
         "correlated noise has the wrong sign",
         "correlated-noise-of-a-buffer",
-        "-weight",
-        "*weight",
+        "-weights[i], kept",
+        "weights[i], kept",
         "correlated equations",
     ),
     (
         "the first buffer of correlated noise is left out",
         "correlated-noise-of-a-buffer",
-        "-weight",
-        "if i == 0 { 0.0 } else { -weight }",
+        "-weights[i], kept",
+        "if i == 0 { 0.0 } else { -weights[i] }, kept",
         "correlated equations",
     ),
     (
@@ -49,6 +50,27 @@ MUTANTS = [
         "known + 1) { middle }",
         "known + 1) { digits.shl(1) }",
         "normal digits",
+    ),
+    (
+        "tails of proposed variables have no sign",
+        "tails-of-proposed-variables",
+        "chunk[place] = signed",
+        "chunk[place] = size",
+        "normal digits",
+    ),
+    (
+        "proposed variables of later chunks are made of the first one's words",
+        "words-of-proposed-variables",
+        "first * 8 /",
+        "start * 8 /",
+        "normal digits",
+    ),
+    (
+        "few leading bits decide a quantile as many do",
+        "quantile-of-few-digits",
+        "leading < 1 << 43",
+        "leading < 1 << 20",
+        "few bits",
     ),
     (
         "correlated noise serves a forked child as well",

@@ -12,14 +12,14 @@
 //! adaptive streams", NeurIPS 2022, theorem 2.1.
 //!
 //! **Exactness.** `Z_t` of value `i` is sample `i` under a key of step `t`, whose binary digits are drawn as they are needed
-//! ([`crate::sample`]). Floats propose: `z̃ = 2⁻³⁶·round(2³⁶·Z)`, and `w̃` by the recursion in `f64`. A sum that is farther from all
+//! ([`crate::sample`]). Floats propose: `z̃`, within `2⁻³⁵` of `Z` or nearer ([`Precision`]), and `w̃` by the recursion in `f64`. A sum that is farther from all
 //! half-integers than `w̃` may be from `w` is decided; others are computed anew in integers, from the keys of all steps, with
 //! as many digits as it takes ([`settle`]). So outputs do not depend on instruction set, threads, or the state's own rounding
 //! errors; widening the margins ([`Stream::with_widened_margins`]) changes no bit, and a stream that is resumed from its key and
 //! its step goes on with the same noise.
 //!
 //! **The bound.** Let `u = 2⁻⁵³`, and let all `|z̃|`, `|w̃|` and buffers be within limits `M` that the kernel checks. A band computes
-//! `c₀w̃_t = z̃_t − Σ c_j·w̃_{t−j}` with an error `δ_t` of at most `2⁻³⁷` (what `z̃` leaves out) plus one rounding of at most
+//! `c₀w̃_t = z̃_t − Σ c_j·w̃_{t−j}` with an error `δ_t` of at most that of `z̃` plus one rounding of at most
 //! `M_z + Σ|c_j|·M_w` a term. So `Cw̃ = Z + δ` and `|w̃_t − w_t| ≤ Σ_j |(C⁻¹)_tj|·max|δ|`. Buffers, `b_i ← θ_i·b_i + w̃`, are off by at most
 //! `Σ_k |θ_i|ᵏ` times the rounding of one update, and count by `|ω_i|` into the same `δ`. For totals the rows are those of `A·C⁻¹`, and each
 //! addition rounds once more. The row sums come from the response to a unit at the first step.
@@ -36,15 +36,15 @@ use zeroize::Zeroize;
 
 use crate::error::Error;
 use crate::isa::Isa;
-use crate::isa::dispatch;
+use crate::isa::dispatch::{self, CACHE_LINE, prefetch};
 use crate::machine::blocks;
 use crate::machine::memory::{filled, push, room};
 use crate::machine::residue::leaving_nothing;
 use crate::math::float_environment::in_default_environment;
 use crate::params::{Granularity, exp2, floor_log2, positive};
 use crate::random::Key;
-use crate::sample::standard::{Normals, PROPOSED_BITS, standard};
-use bounds::{Bounds, Responses, of_proposed};
+use crate::sample::standard::{Normals, Precision, Words, standard};
+use bounds::{Bounds, Responses};
 use kernel::{Accumulate, Advance, Floats, Integers, Kind, Limits, Nothing, Round, Width};
 use settle::{Question, Room};
 pub use system::System;
@@ -56,11 +56,16 @@ mod settle;
 mod system;
 mod value;
 
-/// Values handled at once.
-const VALUES_PER_CHUNK: usize = 1024;
+/// Values handled at once: with a few buffers they fit into a first-level cache of 32 KB. Buffers of 4096 bytes would lie in the same places
+/// of it, and loads would wait for stores that have nothing to do with them.
+const VALUES_PER_CHUNK: usize = 480;
 
 /// Chunks in one unit of work for a thread.
-const CHUNKS_PER_TASK: usize = 16;
+const CHUNKS_PER_TASK: usize = 32;
+
+/// Steps a value that are computed anew, on average, up to which variables are proposed coarsely. One takes about 150 ns, the finer
+/// polynomials take .2 ns a value longer (`benches/record/2026-11-28-correlated-speed.txt`).
+const MAX_STEPS_ANEW: f64 = 1.0 / 1024.0;
 
 /// The supported `⌊log₂(σ/g)⌋`: with more, what floats propose would leave too much open.
 const STREAM_LOG2_RATIOS: core::ops::RangeInclusive<i32> = -3..=32;
@@ -137,6 +142,13 @@ impl Opening {
 struct Part<'a, T> {
     values: &'a mut [T],
     buffers: &'a mut [f64],
+}
+
+/// What a thread needs for one chunk after the other; wiped with its stack.
+struct Scratch {
+    words: Words,
+    noise: [f64; VALUES_PER_CHUNK],
+    open: [u8; VALUES_PER_CHUNK],
 }
 
 impl Stream {
@@ -313,14 +325,20 @@ impl Stream {
         let this = &*self;
         leaving_nothing(|| {
             let source = standard();
-            let key_of = |step: u64| this.key_of(isa, step);
-            let key = key_of(this.step);
+            let key = this.key_of(isa, this.step);
             let normals = Normals::new(&source, isa, &key);
+            let precision = this.precision(&bounds);
             blocks::for_each_block(&mut parts, CHUNKS_PER_TASK, threads, |first, parts| {
                 in_default_environment(|| {
+                    let mut scratch =
+                        Scratch { words: Words::new(), noise: [0.0; VALUES_PER_CHUNK], open: [0; VALUES_PER_CHUNK] };
                     for (index, part) in (first..).zip(parts) {
+                        // On their way while variables are drawn: a chunk's buffers are too short for CPUs to fetch ahead.
+                        for line in part.buffers.chunks(CACHE_LINE / size_of::<f64>()) {
+                            prefetch(line.as_ptr());
+                        }
                         let start = (index * VALUES_PER_CHUNK) as u64;
-                        this.one_chunk::<K>(isa, &normals, &bounds, start, part, grid, one);
+                        this.one_chunk::<K>(isa, &normals, precision, &bounds, start, part, &mut scratch, grid, one);
                     }
                 });
             });
@@ -331,11 +349,17 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns the key of a step.
+    /// Returns how near the proposed variables are to be: what the coarse ones leave open is computed anew, step after step.
+    fn precision(&self, bounds: &Bounds) -> Precision {
+        let open = 2.0 * self.ratio * bounds.of_floats(Precision::Coarse.error());
+        if open * (self.step + 1) as f64 <= MAX_STEPS_ANEW { Precision::Coarse } else { Precision::Fine }
+    }
+
+    /// Returns the key of a step. For code inside [`leaving_nothing`].
     fn key_of(&self, isa: Isa, step: u64) -> Key {
         let mut bytes = [0; 32];
         // mutant: steps-share-a-key
-        self.key.derive_into(isa, step, &mut bytes);
+        self.key.derive_within(isa, step, &mut bytes);
         let key = Key::from_bytes(bytes);
         bytes.zeroize();
         key
@@ -347,26 +371,35 @@ impl Stream {
         &self,
         isa: Isa,
         normals: &Normals<'_>,
+        precision: Precision,
         bounds: &Bounds,
         start: u64,
         part: &mut Part<'_, K::Value>,
+        scratch: &mut Scratch,
         grid: K::Grid,
         one: &(dyn Fn(K::Value, &mut dyn FnMut(i64, i32) -> i128) -> K::Value + Sync),
     ) {
-        let unit = exp2(PROPOSED_BITS.cast_signed());
-        let mut noise = [0.0; VALUES_PER_CHUNK];
-        let noise = &mut noise[..part.values.len()];
+        let noise = &mut scratch.noise[..part.values.len()];
         let mut is_within = true;
         if let System::Inverse(coefficients) = &self.system {
-            is_within = self.sum_of_steps(isa, normals, coefficients, start, bounds.variable * unit, noise);
+            is_within = self.sum_of_steps(
+                isa,
+                normals,
+                precision,
+                coefficients,
+                start,
+                bounds.variable,
+                &mut scratch.words,
+                noise,
+            );
         } else {
-            normals.propose(start, noise);
+            normals.propose(precision, start, &mut scratch.words, noise);
         }
         let limits = Limits {
-            variable: if matches!(self.system, System::Inverse(_)) { f64::MAX } else { bounds.variable * unit },
-            noise: bounds.noise * unit,
-            total: bounds.total * unit,
-            buffers: &bounds.scaled_buffers,
+            variable: if matches!(self.system, System::Inverse(_)) { f64::MAX } else { bounds.variable },
+            noise: bounds.noise,
+            total: bounds.total,
+            buffers: &bounds.buffers,
         };
         let (system, step, totals) = (&self.system, self.step, self.totals);
         let advance = Advance { system, step, limits, totals, variables: noise, buffers: part.buffers };
@@ -374,18 +407,19 @@ impl Stream {
         if !is_within {
             self.is_beyond.store(true, Ordering::Relaxed);
         }
-        let error = bounds.of_floats(of_proposed(PROPOSED_BITS));
+        let error = bounds.of_floats(precision.error());
         let largest = if self.totals { bounds.total } else { bounds.noise };
         // Product and sum round once each.
         let rounding = (self.ratio * largest + 2.0) * (2.0 * f64::EPSILON);
         // mutant: margin-of-correlated-noise
         let margin = (self.ratio * error + rounding) * 1.001 + self.widening;
         let limit = if self.is_beyond.load(Ordering::Relaxed) { 0.0 } else { 0.5 - margin };
-        let mut open = [0; VALUES_PER_CHUNK];
-        let open = &mut open[..part.values.len()];
+        let open = &mut scratch.open[..part.values.len()];
         let values = &mut *part.values;
-        let factor = self.ratio / unit;
-        dispatch::run(isa, Round::<K> { values, noise, factor, limit, grid, open });
+        let factor = self.ratio;
+        if dispatch::run(isa, Round::<K> { values, noise, factor, limit, grid, open }) {
+            return;
+        }
         for (place, _) in open.iter().enumerate().filter(|(_, open)| **open != 0) {
             let index = start + place as u64;
             let mut settle = |mantissa, exponent| self.settle(isa, bounds, index, mantissa, exponent);
@@ -398,21 +432,24 @@ impl Stream {
         &self,
         isa: Isa,
         normals: &Normals<'_>,
+        precision: Precision,
         coefficients: &[f64],
         start: u64,
         limit: f64,
+        words: &mut Words,
         sums: &mut [f64],
     ) -> bool {
+        sums.fill(0.0);
         let mut variables = [0.0; VALUES_PER_CHUNK];
         let variables = &mut variables[..sums.len()];
         let mut is_within = true;
         for (lag, coefficient) in (0_u64..).zip(coefficients).filter(|(lag, _)| *lag <= self.step) {
             if lag == 0 {
-                normals.propose(start, variables);
+                normals.propose(precision, start, words, variables);
             } else {
                 let source = standard();
                 let key = self.key_of(isa, self.step - lag);
-                Normals::new(&source, isa, &key).propose(start, variables);
+                Normals::new(&source, isa, &key).propose(precision, start, words, variables);
             }
             let (coefficient, variables) = (*coefficient, &*variables);
             is_within &= dispatch::run(isa, Accumulate { coefficient, variables, limit, sums });

@@ -69,7 +69,12 @@ impl Key {
 
     /// Writes key number `call` of a seeded source: blocks `2·call` and `2·call + 1` of a stream of their own.
     pub fn derive_into(&self, isa: Isa, call: u64, out: &mut [u8; 32]) {
-        leaving_nothing(|| Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, out));
+        leaving_nothing(|| self.derive_within(isa, call, out));
+    }
+
+    /// The same for code inside [`leaving_nothing`], which overwrites for all that it does.
+    pub(crate) fn derive_within(&self, isa: Isa, call: u64, out: &mut [u8; 32]) {
+        Keystream::new(isa, self).fill(DERIVATION_STREAM, call << 1, out);
     }
 }
 

@@ -4,7 +4,6 @@ use super::system::System;
 use crate::error::Error;
 use crate::machine::memory::filled;
 use crate::params::exp2;
-use crate::sample::standard::PROPOSED_BITS;
 
 /// How many standard deviations a variable may be from 0 for the bounds to hold; what is beyond leaves everything open.
 /// The probability is below 10⁻³⁴⁷.
@@ -23,8 +22,8 @@ pub(super) struct Bounds {
     pub(super) variable: f64,
     pub(super) noise: f64,
     pub(super) total: f64,
-    /// The same of each buffer, in units of what is proposed.
-    pub(super) scaled_buffers: Vec<f64>,
+    /// The same of each buffer.
+    pub(super) buffers: Vec<f64>,
     /// `Σ_j |L_tj|` of the output's row.
     gain: f64,
     /// Operations whose rounding errors count as errors of `Z`, weighted by the sizes of what they round: with [`UNIT_ROUNDOFF`] a number.
@@ -166,10 +165,7 @@ impl Responses {
             truncated = terms * if gain > 0.0 { 1.0 / gain } else { 0.0 };
         }
         let total_steps = if totals { (self.step + 1) as f64 } else { 0.0 };
-        let unit = exp2(PROPOSED_BITS.cast_signed());
-        buffers.iter_mut().for_each(|buffer| *buffer *= unit);
-        let scaled_buffers = buffers;
-        Bounds { variable: MAX_DEVIATIONS, noise, total, scaled_buffers, gain, rounded, truncated, total_steps }
+        Bounds { variable: MAX_DEVIATIONS, noise, total, buffers, gain, rounded, truncated, total_steps }
     }
 }
 
@@ -209,7 +205,7 @@ impl Widest {
             variable: MAX_DEVIATIONS,
             noise,
             total: MAX_DEVIATIONS * squares(&all).sqrt() * ROUNDED_UP,
-            scaled_buffers: Vec::new(),
+            buffers: Vec::new(),
             gain: if totals { sizes(&all) } else { sizes(&last) },
             rounded: terms * (MAX_DEVIATIONS + self.row * self.noise),
             truncated: terms * (1.0 + self.diagonal),
@@ -233,7 +229,7 @@ fn solved(system: &System, len: usize, counts: impl Fn(usize) -> bool) -> Result
     Ok(solution)
 }
 
-/// Returns how far a proposed `Z` is from the truth.
-pub(super) fn of_proposed(bits: u32) -> f64 {
+/// Returns how far a `Z` of so many digits may be from the truth.
+pub(super) fn of_digits(bits: u32) -> f64 {
     exp2(-(bits.cast_signed()) - 1)
 }

@@ -1,4 +1,7 @@
-//! A step for a chunk of values: loops over plain arrays, compiled for each instruction set, with the same bits on all.
+//! A step for a chunk of values: loops over plain arrays, compiled for each instruction set.
+//!
+//! Products and sums are fused where that is one instruction, so numbers may differ by their rounding errors: what they leave
+//! open differs, too, and what values become does not.
 
 use core::marker::PhantomData;
 
@@ -9,7 +12,10 @@ use crate::isa::dispatch::Kernel;
 /// Adding and subtracting this rounds a number below 2⁵¹ to the nearest integer.
 const ROUNDING_SHIFT: f64 = 6_755_399_441_055_744.0;
 
-/// What a chunk's numbers must not exceed, in units of the proposed variables.
+/// Numbers that advance together.
+const LANES: usize = 8;
+
+/// What a chunk's numbers must not exceed.
 pub(super) struct Limits<'a> {
     pub(super) variable: f64,
     pub(super) noise: f64,
@@ -57,6 +63,16 @@ impl Kernel for Advance<'_> {
 
     #[inline(always)]
     fn run<const NATIVE: bool>(self) -> bool {
+        if let System::Buffered { .. } = self.system {
+            return match self.system.num_buffers() {
+                1 => self.buffered::<1, NATIVE>(),
+                2 => self.buffered::<2, NATIVE>(),
+                3 => self.buffered::<3, NATIVE>(),
+                4 => self.buffered::<4, NATIVE>(),
+                5 => self.buffered::<5, NATIVE>(),
+                _ => self.many_buffers(),
+            };
+        }
         let Self { system, step, limits, totals, variables: noise, buffers } = self;
         let len = noise.len();
         let mut is_within = largest(noise) <= limits.variable;
@@ -77,33 +93,158 @@ impl Kernel for Advance<'_> {
                     buffers[system.slot(step, 0) * len..][..len].copy_from_slice(noise);
                 }
             }
-            System::Buffered { decays, weights } => {
-                for (i, (weight, limit)) in weights.iter().zip(limits.buffers).enumerate() {
-                    let buffer = &buffers[i * len..][..len];
-                    is_within &= largest(buffer) <= *limit;
-                    // mutant: correlated-noise-of-a-buffer
-                    add_multiple(noise, -weight, buffer);
-                }
-                for (i, decay) in decays.iter().enumerate() {
-                    for (buffer, noise) in buffers[i * len..][..len].iter_mut().zip(&*noise) {
-                        *buffer = decay * *buffer + noise;
-                    }
-                }
-            }
-            // What the driver has summed is the noise.
-            System::Inverse(_) => {}
+            // What the driver has summed is the noise; buffers have functions of their own.
+            System::Inverse(_) | System::Buffered { .. } => {}
         }
         is_within &= largest(noise) <= limits.noise;
         if totals {
             let total = &mut buffers[system.num_buffers() * len..][..len];
-            for (total, noise) in total.iter_mut().zip(noise.iter_mut()) {
-                *total += *noise;
-                *noise = *total;
-            }
-            is_within &= largest(noise) <= limits.total;
+            is_within &= add_to_totals(total, noise) <= limits.total;
         }
         is_within
     }
+}
+
+/// Adds noise to totals, writes them in its place, and returns the largest size.
+#[inline(always)]
+fn add_to_totals(totals: &mut [f64], noise: &mut [f64]) -> f64 {
+    for (total, noise) in totals.iter_mut().zip(noise.iter_mut()) {
+        *total += *noise;
+        *noise = *total;
+    }
+    largest(noise)
+}
+
+/// The largest sizes so far, lane by lane.
+struct Largest<const LANES: usize>([f64; LANES]);
+
+impl<const LANES: usize> Largest<LANES> {
+    #[inline(always)]
+    fn see(&mut self, values: &[f64; LANES]) {
+        for (most, value) in self.0.iter_mut().zip(values) {
+            let size = value.abs();
+            *most = if size > *most { size } else { *most };
+        }
+    }
+
+    #[inline(always)]
+    fn is_within(&self, limit: f64) -> bool {
+        self.0.iter().all(|most| *most <= limit)
+    }
+}
+
+/// Returns `a · b + c`, rounded once or twice: bounds allow for two.
+#[inline(always)]
+fn multiply_add<const NATIVE: bool>(a: f64, b: f64, c: f64) -> f64 {
+    if NATIVE { a.mul_add(b, c) } else { a * b + c }
+}
+
+impl Advance<'_> {
+    /// A step of few buffers, whose numbers go through registers once.
+    #[inline(always)]
+    fn buffered<const NUM: usize, const NATIVE: bool>(self) -> bool {
+        let System::Buffered { decays, weights } = self.system else { return false };
+        let (Ok(decays), Ok(weights)) = (<[f64; NUM]>::try_from(&**decays), <[f64; NUM]>::try_from(&**weights)) else {
+            return false;
+        };
+        let len = self.variables.len();
+        let whole = len / LANES * LANES;
+        let mut parts = self.buffers.chunks_exact_mut(len.max(1));
+        let buffers: [_; NUM] = core::array::from_fn(|_| parts.next().unwrap_or_default());
+        let totals = if self.totals { parts.next() } else { None };
+        let mut tails = [const { [0.0; LANES] }; NUM];
+        let mut is_within = true;
+        let (body, rest) = self.variables.split_at_mut(whole);
+        let mut ends: [&mut [f64]; NUM] = core::array::from_fn(|_| Default::default());
+        let mut bodies: [&mut [f64]; NUM] = core::array::from_fn(|_| Default::default());
+        for (i, buffer) in buffers.into_iter().enumerate() {
+            (bodies[i], ends[i]) = buffer.split_at_mut(whole);
+        }
+        let bodies = bodies.map(|body| body.as_chunks_mut::<LANES>().0);
+        is_within &= advanced::<NUM, NATIVE>(&decays, &weights, &self.limits, body.as_chunks_mut().0, bodies);
+        if !rest.is_empty() {
+            let mut padded = [0.0; LANES];
+            padded[..rest.len()].copy_from_slice(rest);
+            for (tail, end) in tails.iter_mut().zip(&ends) {
+                tail[..end.len()].copy_from_slice(end);
+            }
+            let tail = tails.each_mut().map(core::slice::from_mut);
+            let one = core::slice::from_mut(&mut padded);
+            is_within &= advanced::<NUM, NATIVE>(&decays, &weights, &self.limits, one, tail);
+            rest.copy_from_slice(&padded[..rest.len()]);
+            for (tail, end) in tails.iter().zip(ends) {
+                end.copy_from_slice(&tail[..end.len()]);
+            }
+        }
+        if let Some(totals) = totals {
+            is_within &= add_to_totals(totals, self.variables) <= self.limits.total;
+        }
+        is_within
+    }
+
+    /// A step of any number of buffers.
+    #[inline(always)]
+    fn many_buffers(self) -> bool {
+        let Self { system, limits, totals, variables: noise, buffers, .. } = self;
+        let System::Buffered { decays, weights } = system else { return false };
+        let len = noise.len();
+        let mut is_within = largest(noise) <= limits.variable;
+        for (i, (weight, limit)) in weights.iter().zip(limits.buffers).enumerate() {
+            let buffer = &buffers[i * len..][..len];
+            is_within &= largest(buffer) <= *limit;
+            add_multiple(noise, -weight, buffer);
+        }
+        for (i, decay) in decays.iter().enumerate() {
+            for (buffer, noise) in buffers[i * len..][..len].iter_mut().zip(&*noise) {
+                *buffer = decay * *buffer + noise;
+            }
+        }
+        is_within &= largest(noise) <= limits.noise;
+        if totals {
+            is_within &= add_to_totals(&mut buffers[system.num_buffers() * len..][..len], noise) <= limits.total;
+        }
+        is_within
+    }
+}
+
+/// Does a step of groups of lanes, and returns whether all numbers were within their limits.
+#[inline(always)]
+fn advanced<const NUM: usize, const NATIVE: bool>(
+    decays: &[f64; NUM],
+    weights: &[f64; NUM],
+    limits: &Limits<'_>,
+    noise: &mut [[f64; LANES]],
+    buffers: [&mut [[f64; LANES]]; NUM],
+) -> bool {
+    let len = noise.len();
+    let buffers = buffers.map(|buffer| &mut buffer[..len]);
+    let (mut variable, mut sums) = (Largest([0.0; LANES]), Largest([0.0; LANES]));
+    let mut sizes = [const { Largest([0.0; LANES]) }; NUM];
+    for group in 0..len {
+        let mut sum = noise[group];
+        let mut kept: [[f64; LANES]; NUM] = core::array::from_fn(|i| buffers[i][group]);
+        variable.see(&sum);
+        for i in 0..NUM {
+            sizes[i].see(&kept[i]);
+            for lane in 0..LANES {
+                // mutant: correlated-noise-of-a-buffer
+                sum[lane] = multiply_add::<NATIVE>(-weights[i], kept[i][lane], sum[lane]);
+            }
+        }
+        sums.see(&sum);
+        noise[group] = sum;
+        for i in 0..NUM {
+            for lane in 0..LANES {
+                kept[i][lane] = multiply_add::<NATIVE>(decays[i], kept[i][lane], sum[lane]);
+            }
+            buffers[i][group] = kept[i];
+        }
+    }
+    let mut is_within = variable.is_within(limits.variable) & sums.is_within(limits.noise);
+    for (size, limit) in sizes.iter().zip(limits.buffers) {
+        is_within &= size.is_within(*limit);
+    }
+    is_within
 }
 
 /// `sums += coefficient · variables`: a term of a step that keeps no buffers.
@@ -186,7 +327,8 @@ impl Kind for Integers {
     fn split(value: i64, grid: u32) -> (i64, f64, bool) {
         // From below: half a step and more belong to what is left, whose sum with noise is rounded.
         let whole = value >> grid;
-        let left = value - (whole << grid);
+        // Never out of range; a checked difference would keep the loop from becoming one of vectors.
+        let left = value.wrapping_sub(whole << grid);
         // Below 2⁴⁰, so the bits of 2⁵² + left hold it.
         let float = f64::from_bits(left.cast_unsigned() | 4_503_599_627_370_496.0_f64.to_bits());
         let scale = f64::from_bits(u64::from(1023 - grid) << 52);
@@ -232,13 +374,15 @@ pub(super) struct Round<'a, K: Kind> {
 }
 
 impl<K: Kind> Kernel for Round<'_, K> {
-    type Output = ();
+    /// Whether nothing is left open.
+    type Output = bool;
 
     #[inline(always)]
-    fn run<const NATIVE: bool>(self) {
+    fn run<const NATIVE: bool>(self) -> bool {
         let Self { values, noise, factor, limit, grid, open } = self;
         let len = values.len().min(noise.len()).min(open.len());
         let (values, noise, open) = (&mut values[..len], &noise[..len], &mut open[..len]);
+        let mut any = 0;
         for i in 0..len {
             let (whole, left, is_exact) = K::split(values[i], grid);
             let y = left + factor * noise[i];
@@ -246,8 +390,10 @@ impl<K: Kind> Kernel for Round<'_, K> {
             // Written so that what is not a number is open.
             let is_decided = ((y - n).abs() < limit) & is_exact;
             open[i] = u8::from(!is_decided);
+            any |= open[i];
             let sum = K::join(whole, n, grid);
             values[i] = if is_decided { sum } else { values[i] };
         }
+        any == 0
     }
 }

@@ -4,7 +4,7 @@
 //! integers in units of `2^−W`, each operation cutting off less than one. [`Bounds::of_fixed_point`] tells how far the result may
 //! be from the truth; where two integers remain possible, more digits are drawn.
 
-use super::bounds::{Bounds, of_proposed};
+use super::bounds::{Bounds, of_digits};
 use super::system::System;
 use crate::error::Error;
 use crate::isa::Isa;
@@ -13,7 +13,7 @@ use crate::math::integer::Integer;
 use crate::math::natural::Natural;
 use crate::params::exp2;
 use crate::random::Key;
-use crate::sample::standard::{FINE_BITS, Normals, fine, standard};
+use crate::sample::standard::{Normals, Precision, standard};
 
 /// Digits of the variables that are tried first.
 const FIRST_BITS: u32 = 52;
@@ -69,7 +69,7 @@ impl Question<'_> {
         loop {
             let fraction = bits + GUARD_BITS;
             let noise = self.noise(bits, fraction, buffers);
-            let error = self.bounds.of_fixed_point(of_proposed(bits), exp2(-(fraction.cast_signed())));
+            let error = self.bounds.of_fixed_point(of_digits(bits), exp2(-(fraction.cast_signed())));
             let unit = Integer { negative: mantissa < 0, magnitude: Natural::new(u128::from(mantissa.unsigned_abs())) };
             let sum = add(&shifted(&unit, exponent + fraction.cast_signed()), &times(&noise, self.ratio));
             // The value and the product are cut off as well.
@@ -87,10 +87,11 @@ impl Question<'_> {
 
     /// Returns the same in numbers of 128 bits, if those have room and tell.
     fn short(&self, mantissa: i64, exponent: i32, buffers: &mut [i128]) -> Option<i128> {
-        let source = fine();
+        let source = standard();
         let variable = |step: u64| {
             let key = (self.key_of)(step);
-            Normals::new(&source, self.isa, &key).nearest(self.index) << (SHORT_FRACTION - FINE_BITS)
+            // Below 2⁷ in size, and cut off by less than one unit.
+            (Normals::new(&source, self.isa, &key).propose_one(self.index) * exp2(SHORT_FRACTION.cast_signed())) as i128
         };
         buffers.fill(0);
         let (mut total, mut noise) = (0_i128, 0_i128);
@@ -133,7 +134,7 @@ impl Question<'_> {
         }
         let noise = if self.totals { total } else { noise };
         let unit = exp2(-(SHORT_FRACTION.cast_signed()));
-        let error = self.bounds.of_fixed_point(of_proposed(FINE_BITS), unit) * self.ratio / unit + 4.0;
+        let error = self.bounds.of_fixed_point(Precision::Fine.error() + unit, unit) * self.ratio / unit + 4.0;
         if error > exp2(100) {
             return None;
         }

@@ -21,7 +21,7 @@ use eight::{
 
 use super::lanes::BELOW_2_63;
 use super::tables::quantile::{LOG_BY_EIGHTH, PROBIT_BY_OCTAVE, PROBIT_FAST_BY_OCTAVE};
-use super::types::{Law, Open, PADDED_SAMPLES, Plan, SAMPLES_PER_GROUP, Word, paired};
+use super::types::{LEAST_LONG_WORD, Law, Open, PADDED_SAMPLES, Plan, Precision, SAMPLES_PER_GROUP, Word, paired};
 use crate::isa::{Isa, Kind};
 
 /// Groups that advance together, two vectors each: see [`super::avx512`].
@@ -189,6 +189,42 @@ fn long_words(words: &[u8; 8 * PADDED_SAMPLES]) -> (Floats, Floats) {
         }
     }
     (x, sign)
+}
+
+/// Writes `Z` of samples with these 64-bit words, a multiple of [`PADDED_SAMPLES`] of them, within [`Precision::error`] but for those
+/// that it notes.
+///
+/// # Panics
+/// If `isa` is not AVX2.
+pub(super) fn quantiles(isa: Isa, precision: Precision, words: &[u8], out: &mut [f64], open: &mut Open) {
+    assert!(isa.kind() == Kind::Avx2, "the path was chosen by this token");
+    let table = match precision {
+        Precision::Coarse => PROBIT_FAST.as_slice(),
+        Precision::Fine => PROBIT_HALVES.as_slice(),
+    };
+    // SAFETY: an `Isa` of this kind exists only where the CPU has reported these features.
+    unsafe { quantiles_of(table, words, out, open) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn quantiles_of(table: &[Halves], words: &[u8], out: &mut [f64], open: &mut Open) {
+    let table = black_box(table);
+    let (out, words) = paired(out.as_chunks_mut::<PADDED_SAMPLES>().0, words.as_chunks::<{ 8 * PADDED_SAMPLES }>().0);
+    for row in 0..out.len() {
+        let (x, sign) = long_words(&words[row]);
+        let (z, _) = probit(table, &x);
+        let open = &mut open.groups[row * GROUPS_ABREAST..][..GROUPS_ABREAST];
+        for (i, out) in out[row].as_chunks_mut::<SAMPLES_PER_GROUP>().0.iter_mut().enumerate() {
+            let mut signed = z[i];
+            let mut tail = x[i];
+            for j in 0..2 {
+                signed[j] = _mm256_xor_pd(z[i][j], sign[i][j]);
+                tail[j] = _mm256_cmp_pd::<_CMP_LT_OQ>(x[i][j], _mm256_set1_pd(LEAST_LONG_WORD));
+            }
+            open[i] = _mm256_movemask_ps(_mm256_castsi256_ps(upper_halves(tail))) as u8;
+            store_doubles(out, signed);
+        }
+    }
 }
 
 /// Rounds to the nearest integer.

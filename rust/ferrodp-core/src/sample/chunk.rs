@@ -11,7 +11,9 @@
 
 use super::small_sums::{self, Join};
 use super::sums::{self, Release, Steps, Sums};
-use super::types::{Lazy, NOISE_CHUNK, Noise, Number, Offset, Open, PADDED_SAMPLES, Plan, SAMPLES_PER_GROUP, Word};
+use super::types::{
+    Lazy, NOISE_CHUNK, Noise, Number, Offset, Open, PADDED_SAMPLES, Plan, Precision, SAMPLES_PER_GROUP, Word,
+};
 use super::{decide, lanes, single};
 use crate::isa::dispatch::prefetch_starts;
 use crate::isa::{Isa, Kind};
@@ -73,6 +75,20 @@ struct Gathered {
     count: usize,
 }
 
+/// Samples of [`Sampler::approximate`] at once: their words, and what is made of them, leave room in the first-level cache.
+const HALF_CHUNK: usize = NOISE_CHUNK / 2;
+
+/// Their words.
+#[repr(align(64))]
+pub(crate) struct HalfWords([u8; HALF_CHUNK * 8]);
+
+impl HalfWords {
+    /// Returns room for words.
+    pub(crate) const fn new() -> Self {
+        Self([0; HALF_CHUNK * 8])
+    }
+}
+
 /// A chunk's words.
 #[repr(align(64))]
 struct Words([u8; NOISE_CHUNK * 8]);
@@ -107,6 +123,63 @@ impl<'a> Sampler<'a> {
         // Fewer than a vector are cheaper without it.
         let single = if T::IS_SINGLE && count >= PADDED_SAMPLES { Single::new(noise, width) } else { None };
         Self { noise, isa, keystream: Keystream::new(isa, key), plan: Plan::new(noise, width), single }
+    }
+
+    /// Writes `Z` of the samples from `start` on, a multiple of [`PADDED_SAMPLES`], for Gaussian noise of long words: within
+    /// [`Precision::error`], by `far` where the leading bits are too few.
+    pub(super) fn approximate(
+        &self,
+        precision: Precision,
+        start: u64,
+        words: &mut HalfWords,
+        out: &mut [f64],
+        far: impl Fn(u64) -> f64,
+    ) {
+        let mut open = Open { groups: [0; NOISE_CHUNK / SAMPLES_PER_GROUP] };
+        let mut padded = [0.0; PADDED_SAMPLES];
+        for (index, chunk) in out.chunks_mut(HALF_CHUNK).enumerate() {
+            let first = start + (index * HALF_CHUNK) as u64;
+            let count = chunk.len();
+            let words = &mut words.0[..count.next_multiple_of(PADDED_SAMPLES) * 8];
+            // mutant: words-of-proposed-variables
+            self.keystream.fill(FIRST_WORDS, first * 8 / CIPHER_BLOCK as u64, words);
+            let whole = count / PADDED_SAMPLES * PADDED_SAMPLES;
+            let (body, rest) = chunk.split_at_mut(whole);
+            self.quantiles(precision, words, body, &mut open);
+            if !rest.is_empty() {
+                let mut of_rest = Open { groups: [0; NOISE_CHUNK / SAMPLES_PER_GROUP] };
+                self.quantiles(precision, &words[whole * 8..], &mut padded, &mut of_rest);
+                rest.copy_from_slice(&padded[..rest.len()]);
+                let groups = PADDED_SAMPLES / SAMPLES_PER_GROUP;
+                open.groups[whole / SAMPLES_PER_GROUP..][..groups].copy_from_slice(&of_rest.groups[..groups]);
+            }
+            let words = words.as_chunks::<8>().0;
+            for (block, groups) in open.groups.as_chunks::<8>().0.iter().enumerate() {
+                let mut mask = u64::from_le_bytes(*groups) & below(count.saturating_sub(block * MARKED_SAMPLES));
+                while mask != 0 {
+                    let place = block * MARKED_SAMPLES + mask.trailing_zeros() as usize;
+                    mask &= mask - 1;
+                    let word = u64::from_le_bytes(words[place]);
+                    let (negative, leading, _) = decide::split_word(self.noise, word);
+                    let size = decide::approximate(leading);
+                    let signed = size.map(|size| if negative { -size } else { size });
+                    // mutant: tails-of-proposed-variables
+                    chunk[place] = signed.unwrap_or_else(|| far(first + place as u64));
+                }
+            }
+        }
+    }
+
+    fn quantiles(&self, precision: Precision, words: &[u8], out: &mut [f64], open: &mut Open) {
+        match self.isa.kind() {
+            Kind::Portable => lanes::quantiles(precision, words, out, open),
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => lanes::quantiles(precision, words, out, open),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => super::avx2::quantiles(self.isa, precision, words, out, open),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => super::avx512::quantiles(self.isa, precision, words, out, open),
+        }
     }
 
     /// Adds noise to `values`, which begin with sample `start`, a multiple of [`NOISE_CHUNK`]; with `overwrite`, to zeros.

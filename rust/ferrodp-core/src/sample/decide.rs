@@ -147,6 +147,17 @@ fn nearest_by_leading<F>(noise: &Noise, sample: &Lazy<F>, offset: Offset) -> Opt
     ((y - integer).abs() < 0.5 - margin).then_some(i128::from(integer as i64))
 }
 
+/// Returns `Φ̄⁻¹` of 63 leading bits of `p`, off by less than 2⁻⁴³ whatever the further bits are; `None` if too few bits follow the
+/// leading one for that.
+pub(super) fn approximate(leading: u64) -> Option<f64> {
+    // What is unknown moves `z` by `MAX_SLOPE/2m` at most.
+    // mutant: quantile-of-few-digits
+    if leading < 1 << 43 {
+        return None;
+    }
+    quantile(Law::Gaussian, u128::from(leading) << 64 | 1 << 63, 127)
+}
+
 /// Returns `z` for `p ≈ head · 2^−(bits + 1)`, within [`QUANTILE_ERROR`]; `None` below the tables, or where so few digits
 /// follow the leading one that those not yet revealed matter.
 fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
@@ -181,7 +192,7 @@ fn quantile(law: Law, head: u128, bits: u32) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::params::Granularity;
+    use crate::params::{Granularity, exp2};
 
     /// Offsets put the sum about as far from a half-integer as it may be wrong.
     #[test]
@@ -212,5 +223,28 @@ mod tests {
             }
         }
         assert!(decided > 300 && open > 300, "{decided} {open}");
+    }
+
+    /// Digits of one sample after another, of which the first is as many places after the leading ones as may be.
+    #[test]
+    fn quantiles_of_leading_bits_are_near_those_of_any_further_bits() {
+        let noise =
+            Noise::new(Law::Gaussian, exp2(40), Granularity::from_exponent(0).expect("in range")).expect("in range");
+        let mut found = 0;
+        for octave in 0..62 {
+            for leading in
+                [1_u64 << octave, (1 << octave) | (0x5a82_7999_fcef_3242 >> (63 - octave)), (2 << octave) - 1]
+            {
+                let Some(z) = approximate(leading) else { continue };
+                found += 1;
+                for extension in [[0; 2], [u64::MAX; 2]] {
+                    let sample = Lazy { leading, width: 63, extension: |_| extension };
+                    // Within ½ of 2⁴⁰·Z.
+                    let nearest = exact::search(&noise, &sample, Offset::new(0.0, 0)) as f64;
+                    assert!((z * exp2(40) - nearest).abs() <= 0.5 + exp2(40 - 43), "{octave} {leading:x}");
+                }
+            }
+        }
+        assert_eq!(3 * 19, found, "from 2^43 on");
     }
 }

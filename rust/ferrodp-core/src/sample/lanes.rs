@@ -1,7 +1,7 @@
 //! First stage in plain arrays, eight lanes: the specification of the vector paths, and what every CPU can run.
 
 use super::tables::quantile::{LOG_BY_POWER, PROBIT_BY_POWER, PROBIT_FAST_BY_POWER};
-use super::types::{Law, Number, Open, Plan, SAMPLES_PER_GROUP as LANES, Word};
+use super::types::{LEAST_LONG_WORD, Law, Number, Open, Plan, Precision, SAMPLES_PER_GROUP as LANES, Word};
 
 /// The exponent of 1.0, to which fraction bits are joined.
 const ONE_F64_BITS: u64 = 1023 << 52;
@@ -26,6 +26,28 @@ pub(super) fn first_stage<T: Number>(plan: &Plan, words: &[u8], values: &mut [T]
             groups::<T, 8>(plan, words, values, open, long_word, quantile);
         }
         (Word::Long, Law::Laplace) => groups::<T, 8>(plan, words, values, open, long_word, negative_log),
+    }
+}
+
+/// Writes `Z` of samples with these 64-bit words, a multiple of eight of them, within [`Precision::error`] but for those that it notes.
+pub(super) fn quantiles(precision: Precision, words: &[u8], out: &mut [f64], open: &mut Open) {
+    let words = words.as_chunks::<8>().0.as_chunks::<LANES>().0;
+    for (group, (out, words)) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(words).enumerate() {
+        let mut x = [0.0; LANES];
+        let mut sign = [0; LANES];
+        for lane in 0..LANES {
+            (x[lane], sign[lane]) = long_word(&words[lane]);
+        }
+        let z = match precision {
+            Precision::Coarse => probit(x, &PROBIT_FAST_BY_POWER),
+            Precision::Fine => probit(x, &PROBIT_BY_POWER),
+        };
+        let mut tail = 0;
+        for lane in 0..LANES {
+            out[lane] = f64::from_bits(z[lane].to_bits() ^ sign[lane]);
+            tail |= u8::from(x[lane] < LEAST_LONG_WORD) << lane;
+        }
+        open.groups[group] = tail;
     }
 }
 

@@ -1,11 +1,14 @@
 //! Standard normal variables themselves, as integers in units of a power of two: for noise that is a linear function of many.
 //!
-//! What is proposed is `round(2³⁶·Z)`, exactly, by the stages that round noise to any grid. Beyond that come
-//! further binary digits of the same `Z`: each is one comparison with a threshold, settled by the last two stages.
+//! What is proposed is a float within a proven distance of `Z`: a polynomial in the leading bits, rounded to no grid. What `Z` is
+//! rounded to, in units of 2⁻³⁶, is exact, by the stages that round noise to any grid. Beyond that come further binary digits of the
+//! same `Z`: each is one comparison with a threshold, settled by the last two stages.
 
 use core::cmp::Ordering;
 
+pub(crate) use super::chunk::HalfWords as Words;
 use super::chunk::Sampler;
+pub(crate) use super::types::Precision;
 use super::types::{Law, Lazy, Noise, Offset};
 use super::{decide, exact, fixed};
 use crate::isa::Isa;
@@ -14,29 +17,19 @@ use crate::math::natural::Natural;
 use crate::params::{Granularity, exp2};
 use crate::random::Key;
 
-/// Fraction bits of what is proposed. With four more, the stages leave 2 % to slow ones instead of 0.1 %, which takes longer than all the
-/// rest of a step.
-pub(crate) const PROPOSED_BITS: u32 = 36;
+/// Fraction bits of the integers that the digits of [`Normals::enclose`] begin with.
+const FIRST_BITS: u32 = 36;
 
-/// Fraction bits of [`Normals::nearest`] for the noise of [`fine`].
-pub(crate) const FINE_BITS: u32 = 40;
+/// Digits of variables that are proposed and have few leading bits.
+const FAR_BITS: u32 = 48;
 
-/// Digits beyond the proposed ones for which thresholds are offsets of 64 bits.
+/// Digits beyond the first ones for which thresholds are offsets of 64 bits.
 const SHORT_DIGITS: u32 = 60;
 
 /// Returns the noise that [`Normals`] draw: of scale 2³⁶ on the grid of integers.
 pub(crate) fn standard() -> Noise {
-    of_bits(PROPOSED_BITS)
-}
-
-/// The same of scale 2⁴⁰.
-pub(crate) fn fine() -> Noise {
-    of_bits(FINE_BITS)
-}
-
-fn of_bits(bits: u32) -> Noise {
     let granularity = Granularity::from_exponent(0).expect("in range");
-    Noise::new(Law::Gaussian, exp2(bits.cast_signed()), granularity).expect("in range")
+    Noise::new(Law::Gaussian, exp2(FIRST_BITS.cast_signed()), granularity).expect("in range")
 }
 
 /// The standard normal variables of one key: sample `i` is that of word `i`, as everywhere.
@@ -48,36 +41,48 @@ pub(crate) struct Normals<'a> {
 }
 
 impl<'a> Normals<'a> {
-    /// Returns those of `key`, for the noise of [`standard`] or, but for [`Normals::enclose`], of [`fine`].
+    /// Returns those of `key`, for the noise of [`standard`].
     pub(crate) fn new(noise: &'a Noise, isa: Isa, key: &Key) -> Self {
         Self { noise, sampler: Sampler::new::<f64>(noise, isa, key, usize::MAX) }
     }
 
-    /// Writes `round(2³⁶·Z)` for the samples from `start` on, a multiple of 1024.
-    pub(crate) fn propose(&self, start: u64, out: &mut [f64]) {
-        self.sampler.put(start, out, true);
+    /// Writes `Z` of the samples from `start` on, a multiple of 16, each within [`Precision::error`]. Which float it is depends on the
+    /// instruction set.
+    pub(crate) fn propose(&self, precision: Precision, start: u64, words: &mut Words, out: &mut [f64]) {
+        self.sampler.approximate(precision, start, words, out, |index| self.far(index));
     }
 
-    /// Returns `round(2³⁶·Z)` of sample `index`, or `round(2⁴⁰·Z)`.
-    pub(crate) fn nearest(&self, index: u64) -> i128 {
-        let word = self.sampler.first_word(index);
-        let (negative, sample) = self.sampler.bits(index, word);
-        decide::settle(self.noise, negative, &sample, Offset::new(0.0, 0))
+    /// Returns `Z` of one sample, within the error of [`Precision::Fine`].
+    pub(crate) fn propose_one(&self, index: u64) -> f64 {
+        let (negative, sample) = self.sampler.bits(index, self.sampler.first_word(index));
+        match decide::approximate(sample.leading) {
+            Some(size) if negative => -size,
+            Some(size) => size,
+            None => self.far(index),
+        }
     }
 
-    /// Returns the sign of `Z` of sample `index` and `⌊2^bits·|Z|⌋`, for `bits` of [`PROPOSED_BITS`] or more.
+    /// Returns `Z` of a sample with a relative error of 2⁻⁵³, and one of 2⁻⁴⁹.
+    #[cold]
+    fn far(&self, index: u64) -> f64 {
+        let digits = self.enclose(index, FAR_BITS);
+        let middle = Integer { negative: digits.negative, magnitude: digits.magnitude.shl(1).add(&Natural::new(1)) };
+        middle.approximate(-(FAR_BITS.cast_signed()) - 1)
+    }
+
+    /// Returns the sign of `Z` of sample `index` and `⌊2^bits·|Z|⌋`, for `bits` of [`FIRST_BITS`] or more.
     pub(crate) fn enclose(&self, index: u64, bits: u32) -> Integer {
         let word = self.sampler.first_word(index);
         let (negative, sample) = self.sampler.bits(index, word);
         let nearest = decide::settle(self.noise, false, &sample, Offset::new(0.0, 0));
         // `Z > 0` here, so what it is rounded to is not negative.
         let nearest = Natural::new(nearest.cast_unsigned());
-        let mut digits = if self.exceeds(&sample, &nearest, PROPOSED_BITS) {
+        let mut digits = if self.exceeds(&sample, &nearest, FIRST_BITS) {
             nearest
         } else {
             nearest.saturating_sub(&Natural::new(1))
         };
-        for known in PROPOSED_BITS..bits {
+        for known in FIRST_BITS..bits {
             let middle = digits.shl(1).add(&Natural::new(1));
             // mutant: further-digit-of-a-normal-variable
             digits = if self.exceeds(&sample, &middle, known + 1) { middle } else { digits.shl(1) };
@@ -91,7 +96,7 @@ impl<'a> Normals<'a> {
             return true;
         }
         // In steps of 2⁻³⁶ the threshold is `below + ½ − offset`.
-        let digits = bits - PROPOSED_BITS;
+        let digits = bits - FIRST_BITS;
         let below = threshold.shr(digits);
         if digits <= SHORT_DIGITS && below.bits() < 62 {
             let fraction = threshold.saturating_sub(&below.shl(digits)).low().cast_signed();
@@ -123,29 +128,67 @@ mod tests {
     use crate::machine::residue::leaving_nothing;
 
     #[test]
-    fn further_digits_continue_what_is_proposed() {
+    fn further_digits_continue_the_first_ones() {
         let (noise, key) = (standard(), Key::from_bytes([5; 32]));
         leaving_nothing(|| {
-            let fine = fine();
-            let (normals, finer) = (Normals::new(&noise, Isa::best(), &key), Normals::new(&fine, Isa::best(), &key));
-            let mut proposed = vec![0.0; 2048];
-            normals.propose(0, &mut proposed);
-            for (index, proposed) in proposed.iter().enumerate().step_by(41) {
-                let index = index as u64;
-                let mut before = normals.enclose(index, PROPOSED_BITS);
-                assert!((before.approximate(0).abs() - proposed.abs()).abs() <= 1.0);
-                assert_eq!(before.negative, *proposed < 0.0);
+            let normals = Normals::new(&noise, Isa::best(), &key);
+            for index in (0..2048).step_by(41) {
+                let mut before = normals.enclose(index, FIRST_BITS);
+                let (negative, sample) = normals.sampler.bits(index, normals.sampler.first_word(index));
+                let nearest = decide::settle(&noise, negative, &sample, Offset::new(0.0, 0)) as f64;
+                assert!((before.approximate(0) - nearest).abs() <= 1.0);
+                assert_eq!(before.negative, nearest < 0.0);
                 for bits in [37, 50, 95, 96, 97, 99, 100, 101, 102, 140] {
                     let after = normals.enclose(index, bits);
-                    let digits = bits - PROPOSED_BITS;
+                    let digits = bits - FIRST_BITS;
                     assert_eq!(before.magnitude, after.magnitude.shr(digits), "{index} {bits}");
-                    before = normals.enclose(index, PROPOSED_BITS);
+                    before = normals.enclose(index, FIRST_BITS);
                 }
                 // The nearest integer of 2³⁶|Z| follows from one more digit.
-                assert_eq!(*proposed, normals.nearest(index) as f64);
-                assert!((finer.nearest(index) as f64 / 16.0 - proposed).abs() <= 0.5);
-                let one_more = normals.enclose(index, PROPOSED_BITS + 1).magnitude;
-                assert_eq!(Natural::new(proposed.abs() as u128), one_more.add(&Natural::new(1)).shr(1));
+                let one_more = normals.enclose(index, FIRST_BITS + 1).magnitude;
+                assert_eq!(Natural::new(nearest.abs() as u128), one_more.add(&Natural::new(1)).shr(1));
+            }
+        });
+    }
+
+    /// Of 2¹⁷ samples about 500 are in the tails; of a chunk's last ones there are 0 to 17.
+    #[test]
+    fn what_is_proposed_is_as_near_to_the_variable_as_is_said_on_every_instruction_set() {
+        let (noise, key) = (standard(), Key::from_bytes([6; 32]));
+        for isa in Isa::available() {
+            leaving_nothing(|| {
+                let normals = Normals::new(&noise, isa, &key);
+                for precision in [Precision::Coarse, Precision::Fine] {
+                    let mut proposed = vec![0.0; 1 << 17];
+                    normals.propose(precision, 0, &mut Words::new(), &mut proposed);
+                    let is_far = |index: usize| proposed[index].abs() > 2.8;
+                    assert!((0..1 << 17).filter(|index| is_far(*index)).count() > 300);
+                    for index in (0..1 << 17).filter(|index| index % 997 == 0 || is_far(*index)) {
+                        let digits = normals.enclose(index as u64, 60).approximate(-60);
+                        let off = (proposed[index] - digits).abs();
+                        // What floats and 60 digits leave out.
+                        assert!(off <= precision.error() + exp2(-50), "{isa:?} {precision:?} {index} {off:e}");
+                    }
+                    for count in (0..18).chain(500..530) {
+                        let mut few = vec![0.0; count];
+                        normals.propose(precision, 1 << 16, &mut Words::new(), &mut few);
+                        assert_eq!(few, proposed[1 << 16..][..count], "{isa:?} {count}");
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn variables_with_few_leading_bits_are_proposed_from_their_digits() {
+        let (noise, key) = (standard(), Key::from_bytes([7; 32]));
+        leaving_nothing(|| {
+            let normals = Normals::new(&noise, Isa::best(), &key);
+            let mut proposed = vec![0.0; 1024];
+            normals.propose(Precision::Fine, 0, &mut Words::new(), &mut proposed);
+            for (index, proposed) in proposed.iter().enumerate() {
+                assert!((normals.far(index as u64) - proposed).abs() <= Precision::Fine.error());
+                assert!((normals.propose_one(index as u64) - proposed).abs() <= Precision::Fine.error());
             }
         });
     }

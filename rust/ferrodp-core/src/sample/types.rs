@@ -188,12 +188,38 @@ impl Plan {
         let word = noise.word();
         let (limits, least) = match (word, noise.law) {
             (Word::Short, _) => (INVERSE_DENSITY[0].map(|d| limit(d * exp2(-33) + exp2(-36))), exp2(31 - 8)),
-            (Word::Long, Law::Gaussian) => ([limit(exp2(-48)); 16], exp2(63 - 8)),
+            (Word::Long, Law::Gaussian) => ([limit(exp2(-48)); 16], LEAST_LONG_WORD),
             (Word::Long, Law::Laplace) => ([limit(exp2(-48)); 16], exp2(63 - 10)),
         };
         Self { law: noise.law, word, ratio, width, reciprocal: 1.0 / width, limits, least }
     }
 }
+
+/// How near to the truth quantiles of 64-bit words are that are not rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// Within [`Precision::error`] by the polynomials of short words: two thirds of the time.
+    Coarse,
+    /// By those of long words.
+    Fine,
+}
+
+impl Precision {
+    /// Returns how far a quantile may be from the truth, tails included.
+    ///
+    /// `tables/verify.py` checks the figures for `p ≥ 2⁻⁹`: the polynomials' own 2⁻³⁶ and 2⁻⁴⁸; the bits of `p` beyond the first 53, of
+    /// which the coarse figure does not know, move `z` by less than 2⁻⁵⁰.
+    /// What is below goes through the second stage, with an error below 2⁻⁴³.
+    pub(crate) fn error(self) -> f64 {
+        match self {
+            Self::Coarse => exp2(-36) + exp2(-50),
+            Self::Fine => exp2(-43),
+        }
+    }
+}
+
+/// Words below this are for the second stage: `p < 2⁻⁹`.
+pub(super) const LEAST_LONG_WORD: f64 = (1_u64 << (63 - 8)) as f64;
 
 /// Which samples of a chunk the first stage left open: a bit each, a byte a group. Their values are still there.
 #[allow(unreachable_pub, reason = "public methods name it on x86-64 alone")]

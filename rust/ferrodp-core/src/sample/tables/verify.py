@@ -33,10 +33,14 @@ INFLATION = 1 / cos(pi * 24 / (2 * POINTS))  # the same for 36 and OCTAVE_POINTS
 REST = 1e-20
 MAX_MILLS = 1.2534  # Phibar(z)/phi(z) falls from sqrt(pi/2) at z = 0
 
-# What the Rust code relies on: `Plan::new` in types.rs, `QUANTILE_ERROR` in decide.rs.
+# What the Rust code relies on: `Plan::new` and `Precision::error` in types.rs, `QUANTILE_ERROR` and `approximate` in decide.rs.
 FIRST_STAGE_LONG = 2.0**-48
 FIRST_STAGE_SHORT_POLYNOMIAL = 2.0**-36
 SECOND_STAGE = {"gaussian": 2.0**-47, "laplace": 2.0**-45}
+PROPOSED_COARSE = 2.0**-36 + 2.0**-50
+PROPOSED_FINE = 2.0**-43
+LEAST_LEADING_BITS = 2.0**43
+WORD = MAX_MILLS * (2 * U + U / 4)  # a word is cut to 53 bits, or rounded, and its unknown bits are below 2^-55 of it
 
 
 def exp_neg(x: int) -> int:
@@ -163,8 +167,7 @@ def check_quantiles() -> None:
     for octave in range(len(full) // 2):
         for half in range(2):
             row = full[2 * octave + half]
-            # Beyond the polynomial: the word is cut to 53 bits, or rounded, and its unknown bits are below 2^-55 of it.
-            bound = gaussian_error(row, octave, half) + evaluation_bound(row, 0.25) + MAX_MILLS * (2 * U + U / 4)
+            bound = gaussian_error(row, octave, half) + evaluation_bound(row, 0.25) + WORD
             second = max(second, bound)
             if octave < 8:
                 first = max(first, bound)
@@ -178,6 +181,8 @@ def check_quantiles() -> None:
                 assert upper_tail(z) <= fixed(lowest) * (1 + 2**-40), "the density's bound covers the segment"
     report("first stage, Gaussian, 63-bit words", first, FIRST_STAGE_LONG)
     report("first stage, Gaussian, 31-bit words, without the word", short, FIRST_STAGE_SHORT_POLYNOMIAL)
+    report("proposed variables, coarse", short + WORD, PROPOSED_COARSE)
+    report("proposed variables, tails", second + MAX_MILLS * 0.5 / LEAST_LEADING_BITS, PROPOSED_FINE)
     report("second stage, Gaussian", second, SECOND_STAGE["gaussian"])
 
     check_octaves(text)
@@ -200,11 +205,12 @@ def check_octaves(text: str) -> None:
     for octave in range(8):
         place = (1085 - octave) % 8
         row, quick = [c[place] for c in full], [c[place] for c in fast]
-        bound = gaussian_error(row, octave, None) + evaluation_bound(row, 0.5, fused=True) + MAX_MILLS * (2 * U + U / 4)
+        bound = gaussian_error(row, octave, None) + evaluation_bound(row, 0.5, fused=True) + WORD
         first = max(first, bound)
         short = max(short, gaussian_error(quick, octave, None) + evaluation_bound(quick, 0.5, fused=True))
     report("first stage, Gaussian, 63-bit words, AVX2", first, FIRST_STAGE_LONG)
     report("first stage, Gaussian, 31-bit words, AVX2, without the word", short, FIRST_STAGE_SHORT_POLYNOMIAL)
+    report("proposed variables by octaves, coarse", short + WORD, PROPOSED_COARSE)
 
 
 def check_single() -> None:
