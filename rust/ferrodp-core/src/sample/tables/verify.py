@@ -33,7 +33,8 @@ INFLATION = 1 / cos(pi * 24 / (2 * POINTS))  # the same for 36 and OCTAVE_POINTS
 REST = 1e-20
 MAX_MILLS = 1.2534  # Phibar(z)/phi(z) falls from sqrt(pi/2) at z = 0
 
-# What the Rust code relies on: `Plan::new` and `Precision::error` in types.rs, `QUANTILE_ERROR` and `approximate` in decide.rs.
+# What the Rust code relies on: `Plan::new` and `Precision::error` in types.rs, `QUANTILE_ERROR` and `approximate` in
+# decide.rs.
 FIRST_STAGE_LONG = 2.0**-48
 FIRST_STAGE_SHORT_POLYNOMIAL = 2.0**-36
 SECOND_STAGE = {"gaussian": 2.0**-47, "laplace": 2.0**-45}
