@@ -13,7 +13,7 @@ use crate::isa::dispatch::Kernel;
 const ROUNDING_SHIFT: f64 = 6_755_399_441_055_744.0;
 
 /// Numbers that advance together.
-const LANES: usize = 8;
+const STREAM_LANES_ABREAST: usize = 8;
 
 /// What a chunk's numbers must not exceed.
 pub(super) struct Limits<'a> {
@@ -147,11 +147,11 @@ impl Advance<'_> {
             return false;
         };
         let len = self.variables.len();
-        let whole = len / LANES * LANES;
+        let whole = len / STREAM_LANES_ABREAST * STREAM_LANES_ABREAST;
         let mut parts = self.buffers.chunks_exact_mut(len.max(1));
         let buffers: [_; NUM] = core::array::from_fn(|_| parts.next().unwrap_or_default());
         let totals = if self.totals { parts.next() } else { None };
-        let mut tails = [const { [0.0; LANES] }; NUM];
+        let mut tails = [const { [0.0; STREAM_LANES_ABREAST] }; NUM];
         let mut is_within = true;
         let (body, rest) = self.variables.split_at_mut(whole);
         let mut ends: [&mut [f64]; NUM] = core::array::from_fn(|_| Default::default());
@@ -159,10 +159,10 @@ impl Advance<'_> {
         for (i, buffer) in buffers.into_iter().enumerate() {
             (bodies[i], ends[i]) = buffer.split_at_mut(whole);
         }
-        let bodies = bodies.map(|body| body.as_chunks_mut::<LANES>().0);
+        let bodies = bodies.map(|body| body.as_chunks_mut::<STREAM_LANES_ABREAST>().0);
         is_within &= advanced::<NUM, NATIVE>(&decays, &weights, &self.limits, body.as_chunks_mut().0, bodies);
         if !rest.is_empty() {
-            let mut padded = [0.0; LANES];
+            let mut padded = [0.0; STREAM_LANES_ABREAST];
             padded[..rest.len()].copy_from_slice(rest);
             for (tail, end) in tails.iter_mut().zip(&ends) {
                 tail[..end.len()].copy_from_slice(end);
@@ -212,20 +212,20 @@ fn advanced<const NUM: usize, const NATIVE: bool>(
     decays: &[f64; NUM],
     weights: &[f64; NUM],
     limits: &Limits<'_>,
-    noise: &mut [[f64; LANES]],
-    buffers: [&mut [[f64; LANES]]; NUM],
+    noise: &mut [[f64; STREAM_LANES_ABREAST]],
+    buffers: [&mut [[f64; STREAM_LANES_ABREAST]]; NUM],
 ) -> bool {
     let len = noise.len();
     let buffers = buffers.map(|buffer| &mut buffer[..len]);
-    let (mut variable, mut sums) = (Largest([0.0; LANES]), Largest([0.0; LANES]));
-    let mut sizes = [const { Largest([0.0; LANES]) }; NUM];
+    let (mut variable, mut sums) = (Largest([0.0; STREAM_LANES_ABREAST]), Largest([0.0; STREAM_LANES_ABREAST]));
+    let mut sizes = [const { Largest([0.0; STREAM_LANES_ABREAST]) }; NUM];
     for group in 0..len {
         let mut sum = noise[group];
-        let mut kept: [[f64; LANES]; NUM] = core::array::from_fn(|i| buffers[i][group]);
+        let mut kept: [[f64; STREAM_LANES_ABREAST]; NUM] = core::array::from_fn(|i| buffers[i][group]);
         variable.see(&sum);
         for i in 0..NUM {
             sizes[i].see(&kept[i]);
-            for lane in 0..LANES {
+            for lane in 0..STREAM_LANES_ABREAST {
                 // mutant: correlated-noise-of-a-buffer
                 sum[lane] = multiply_add::<NATIVE>(-weights[i], kept[i][lane], sum[lane]);
             }
@@ -233,7 +233,7 @@ fn advanced<const NUM: usize, const NATIVE: bool>(
         sums.see(&sum);
         noise[group] = sum;
         for i in 0..NUM {
-            for lane in 0..LANES {
+            for lane in 0..STREAM_LANES_ABREAST {
                 kept[i][lane] = multiply_add::<NATIVE>(decays[i], kept[i][lane], sum[lane]);
             }
             buffers[i][group] = kept[i];
