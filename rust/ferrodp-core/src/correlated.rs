@@ -428,6 +428,7 @@ impl Stream {
     }
 
     /// Writes `Σ_j d_j·z̃_{t−j}`, each drawn again, and returns whether all were within the limit.
+    #[expect(clippy::too_many_arguments, reason = "a chunk, and what all chunks share")]
     fn sum_of_steps(
         &self,
         isa: Isa,

@@ -18,7 +18,7 @@ use crate::params::{Granularity, exp2};
 use crate::random::Key;
 
 /// Fraction bits of the integers that the digits of [`Normals::enclose`] begin with.
-const FIRST_BITS: u32 = 36;
+const NORMAL_GRID_BITS: u32 = 36;
 
 /// Digits of variables that are proposed and have few leading bits.
 const FAR_BITS: u32 = 48;
@@ -29,7 +29,7 @@ const SHORT_DIGITS: u32 = 60;
 /// Returns the noise that [`Normals`] draw: of scale 2³⁶ on the grid of integers.
 pub(crate) fn standard() -> Noise {
     let granularity = Granularity::from_exponent(0).expect("in range");
-    Noise::new(Law::Gaussian, exp2(FIRST_BITS.cast_signed()), granularity).expect("in range")
+    Noise::new(Law::Gaussian, exp2(NORMAL_GRID_BITS.cast_signed()), granularity).expect("in range")
 }
 
 /// The standard normal variables of one key: sample `i` is that of word `i`, as everywhere.
@@ -70,19 +70,19 @@ impl<'a> Normals<'a> {
         middle.approximate(-(FAR_BITS.cast_signed()) - 1)
     }
 
-    /// Returns the sign of `Z` of sample `index` and `⌊2^bits·|Z|⌋`, for `bits` of [`FIRST_BITS`] or more.
+    /// Returns the sign of `Z` of sample `index` and `⌊2^bits·|Z|⌋`, for `bits` of [`NORMAL_GRID_BITS`] or more.
     pub(crate) fn enclose(&self, index: u64, bits: u32) -> Integer {
         let word = self.sampler.first_word(index);
         let (negative, sample) = self.sampler.bits(index, word);
         let nearest = decide::settle(self.noise, false, &sample, Offset::new(0.0, 0));
         // `Z > 0` here, so what it is rounded to is not negative.
         let nearest = Natural::new(nearest.cast_unsigned());
-        let mut digits = if self.exceeds(&sample, &nearest, FIRST_BITS) {
+        let mut digits = if self.exceeds(&sample, &nearest, NORMAL_GRID_BITS) {
             nearest
         } else {
             nearest.saturating_sub(&Natural::new(1))
         };
-        for known in FIRST_BITS..bits {
+        for known in NORMAL_GRID_BITS..bits {
             let middle = digits.shl(1).add(&Natural::new(1));
             // mutant: further-digit-of-a-normal-variable
             digits = if self.exceeds(&sample, &middle, known + 1) { middle } else { digits.shl(1) };
@@ -96,7 +96,7 @@ impl<'a> Normals<'a> {
             return true;
         }
         // In steps of 2⁻³⁶ the threshold is `below + ½ − offset`.
-        let digits = bits - FIRST_BITS;
+        let digits = bits - NORMAL_GRID_BITS;
         let below = threshold.shr(digits);
         if digits <= SHORT_DIGITS && below.bits() < 62 {
             let fraction = threshold.saturating_sub(&below.shl(digits)).low().cast_signed();
@@ -133,19 +133,19 @@ mod tests {
         leaving_nothing(|| {
             let normals = Normals::new(&noise, Isa::best(), &key);
             for index in (0..2048).step_by(41) {
-                let mut before = normals.enclose(index, FIRST_BITS);
+                let mut before = normals.enclose(index, NORMAL_GRID_BITS);
                 let (negative, sample) = normals.sampler.bits(index, normals.sampler.first_word(index));
                 let nearest = decide::settle(&noise, negative, &sample, Offset::new(0.0, 0)) as f64;
                 assert!((before.approximate(0) - nearest).abs() <= 1.0);
                 assert_eq!(before.negative, nearest < 0.0);
                 for bits in [37, 50, 95, 96, 97, 99, 100, 101, 102, 140] {
                     let after = normals.enclose(index, bits);
-                    let digits = bits - FIRST_BITS;
+                    let digits = bits - NORMAL_GRID_BITS;
                     assert_eq!(before.magnitude, after.magnitude.shr(digits), "{index} {bits}");
-                    before = normals.enclose(index, FIRST_BITS);
+                    before = normals.enclose(index, NORMAL_GRID_BITS);
                 }
                 // The nearest integer of 2³⁶|Z| follows from one more digit.
-                let one_more = normals.enclose(index, FIRST_BITS + 1).magnitude;
+                let one_more = normals.enclose(index, NORMAL_GRID_BITS + 1).magnitude;
                 assert_eq!(Natural::new(nearest.abs() as u128), one_more.add(&Natural::new(1)).shr(1));
             }
         });
