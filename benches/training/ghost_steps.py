@@ -1,4 +1,4 @@
-"""Steps of training in PyTorch without an example's gradient in memory: this package's loop, and Opacus' ghost mode.
+"""Steps of training in PyTorch: this package's loop, and Opacus' two modes, of which ghost writes out no gradient.
 
     export OMP_NUM_THREADS=1
     .venv-frameworks/torch/bin/python benches/training/ghost_steps.py [--steps N]     # with opacus installed there
@@ -29,7 +29,7 @@ from ferrodp.plan import ConstantNoise, FixedSizeSampling, FlatClipping, Privacy
 
 warnings.filterwarnings("ignore")
 BATCH, SIZE, WORDS, LENGTH = 64, 640, 10_000, 32
-WAYS = ("no privacy", "ferrodp", "opacus ghost")
+WAYS = ("no privacy", "ferrodp", "opacus ghost", "opacus hooks")
 
 
 class Layer(nn.Module):
@@ -89,19 +89,23 @@ def stepper(name: str, way: str, steps: int) -> Callable[[], None]:
             noise=ConstantNoise(1.0),
         )
         model, optimizer, loader = make_private(model, optimizer, loader, plan=plan)
-    elif way == "opacus ghost":
+    elif way.startswith("opacus"):
         from opacus import PrivacyEngine
 
-        model, optimizer, criterion, loader = PrivacyEngine().make_private(
+        more = {"criterion": criterion, "grad_sample_mode": "ghost"} if way == "opacus ghost" else {}
+        found = PrivacyEngine().make_private(
             module=model,
             optimizer=optimizer,
             data_loader=loader,
-            criterion=criterion,
             noise_multiplier=1.0,
             max_grad_norm=1.0,
-            grad_sample_mode="ghost",
             poisson_sampling=False,
+            **more,
         )
+        if way == "opacus ghost":
+            model, optimizer, criterion, loader = found
+        else:
+            model, optimizer, loader = found
 
     def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         while True:

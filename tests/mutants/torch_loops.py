@@ -282,6 +282,27 @@ MUTANTS = [
         "torch several",
     ),
     (
+        "ranks that gather parameters together run different numbers of passes",
+        "ranks-of-shards-run-different-numbers-of-passes",
+        "max(len(parts) for parts, _ in cuts) - len(self._waiting)",
+        "0",
+        "torch several",
+    ),
+    (
+        "parts of parameters are with some of the processes",
+        "shards-of-some-of-the-processes",
+        " or size < 2",
+        "",
+        "torch several",
+    ),
+    (
+        "the error of a backend is passed on",
+        "error-of-a-backend-passed-on",
+        'isinstance(error, torch.distributed.DistError) or "gloo" in str(error)',
+        "False",
+        "torch several",
+    ),
+    (
         "gradients without noise are averaged",
         "gradients-averaged-without-noise",
         "within.__call__",

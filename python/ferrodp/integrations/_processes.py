@@ -19,9 +19,9 @@ _WRAPPERS = (
 _SHARDED = ("torch.distributed.tensor", "DTensor")
 
 
-def refuse_wrappers(model: Module) -> None:
-    """Refuse a module that is spread over devices or processes, or holds one that is."""
-    kinds = _loaded(*_WRAPPERS)
+def refuse_wrappers(model: Module, *, takes_shards: bool = False) -> None:
+    """Refuse a module that is spread over devices or processes, or holds one that is; perhaps but for fully_shard."""
+    kinds = _loaded(*(_WRAPPERS[:-1] if takes_shards else _WRAPPERS))
     for name, module in model.named_modules():
         # mutant: model-of-several-processes-trained
         if isinstance(module, kinds):
@@ -38,6 +38,11 @@ def within_wrapper(model: Module) -> Module:
     """Return the module that ``DistributedDataParallel`` holds, or the module itself."""
     kinds = _loaded(_WRAPPERS[0])
     return model.module if isinstance(model, kinds) else model  # type: ignore[attr-defined]
+
+
+def is_sharded(model: Module) -> bool:
+    """Return whether ``fully_shard`` was applied to a module itself."""
+    return isinstance(model, _loaded(_WRAPPERS[-1]))
 
 
 def refuse_sharded(name: str, tensor: Any) -> None:

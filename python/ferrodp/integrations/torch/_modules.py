@@ -14,11 +14,13 @@ from ferrodp.integrations.torch._tape import Rows, Tape, Unknown, axes_of, machi
 class Module:
     """Runs a module for a batch, and its backward pass; which way is a matter of the module and of shapes."""
 
-    def __init__(self, model: Any, parameters: dict[str, Any]) -> None:
+    def __init__(self, model: Any, parameters: dict[str, Any], whole: dict[str, Any] | None = None) -> None:
         self._torch = framework("torch", extra="torch")
         self._tree = framework("torch.utils._pytree", extra="torch")
         self._model, self._parameters = model, parameters
-        self._names = {id(each): name for name, each in parameters.items()}
+        self._is_sharded = whole is not None
+        self._written = {**parameters, **{f"{name}, gathered": each for name, each in (whole or {}).items()}}
+        self._names = {id(each): name for name, each in (parameters if whole is None else whole).items()}
         self._tape = Tape(self._names)
         self._known: dict[Any, dict[str, int] | str] = {}
         self._output_axes: dict[Any, list[int | None]] = {}
@@ -53,6 +55,11 @@ class Module:
             except Unknown as error:  # on another path than examples of zeros take
                 del tape.copies[noted:]
                 known = str(error)
+        if self._is_sharded:
+            raise InvalidParameter(
+                "a model of fully_shard must run all examples together, as processes gather its parameters in turn; "
+                f"this one has to run them one by one: {known}. Train the module before fully_shard"
+            )
         self.way, self.reason = "one by one", known
         with self._inside():
             return self._one_by_one(plain, leaves, shape, batched, length, key)
@@ -84,7 +91,7 @@ class Module:
     def _inside(self) -> Iterator[None]:
         """Run the module itself, and leave its buffers as they were: averages of examples would have no noise."""
         kept = [(each, each.clone(), each._version) for each in self._model.buffers()]
-        versions = [each._version for each in self._parameters.values()]
+        versions = [each._version for each in self._written.values()]
         self.is_inside = True
         try:
             yield
@@ -94,7 +101,7 @@ class Module:
                 for buffer, before, version in kept:
                     if buffer._version != version:
                         buffer.copy_(before)
-        for (name, each), version in zip(self._parameters.items(), versions, strict=True):
+        for (name, each), version in zip(self._written.items(), versions, strict=True):
             # mutant: parameter-written-to-in-a-private-loop
             if each._version != version:
                 raise InvalidParameter(

@@ -12,7 +12,8 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ferrodp.errors import FerroError, InvalidParameter
@@ -173,7 +174,23 @@ class World:
         try:
             function(*args)
         except Exception as error:  # of the backend: another process ended, or does not answer
-            raise FerroError(
-                "another process of the training has ended or does not answer: end this one, start all of them again, "
-                "and load the last checkpoint. What a ledger has paid for is not paid again"
-            ) from error
+            raise _ended() from error
+
+
+@contextmanager
+def answered(torch: Any) -> Iterator[None]:
+    """Let exchanges that PyTorch makes itself, such as those of ``fully_shard``, end as those of a `World` do."""
+    try:
+        yield
+    except RuntimeError as error:
+        # mutant: error-of-a-backend-passed-on
+        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
+            raise _ended() from error
+        raise
+
+
+def _ended() -> FerroError:
+    return FerroError(
+        "another process of the training has ended or does not answer: end this one, start all of them again, "
+        "and load the last checkpoint. What a ledger has paid for is not paid again"
+    )

@@ -85,6 +85,9 @@ def per_example_gradients(model: Module, loss: Loss, *batch: Any) -> dict[str, T
 class Gradients:
     """The gradients of a module's examples, as a function that is made once."""
 
+    takes_shards = False
+    """Whether processes may hold parts of parameters, as ``fully_shard`` makes them."""
+
     def __init__(self, model: Module, loss: Loss, *, loss_scale: float = 1.0) -> None:
         self._torch = torch = framework("torch", extra="torch")
         self._tree = framework("torch.utils._pytree", extra="torch")
@@ -107,7 +110,7 @@ class Gradients:
                 f"loss must be a function loss(model, *batch), got {type(loss).__name__}; "
                 "for example lambda model, x, y: cross_entropy(model(x), y)"
             )
-        refuse_wrappers(model)
+        refuse_wrappers(model, takes_shards=self.takes_shards)
         self.model = model
         self.parameters = self.checked_parameters()
         self._remember()

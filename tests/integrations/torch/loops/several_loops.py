@@ -17,6 +17,8 @@ import torch._dynamo  # which the first optimizer imports, in each process if no
 import torch.distributed.algorithms.join
 import torch.utils._pytree
 from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -30,6 +32,13 @@ SIZE, STEPS = 60, 4
 
 def network():
     return nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 3, 2), nn.GroupNorm(1, 3), nn.Flatten(), nn.Linear(9, 3))
+
+
+class Last(nn.Module):
+    """The last output of a recurrent layer."""
+
+    def forward(self, found):
+        return found[0][:, -1]
 
 
 def plan_of(name, model, probability):
@@ -47,22 +56,34 @@ def plan_of(name, model, probability):
     )
 
 
+def whole(tensor):
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
 def digest(model):
-    state = b"".join(each.detach().numpy().tobytes() for each in model.state_dict().values())
+    state = b"".join(whole(each.detach()).numpy().tobytes() for each in model.state_dict().values())
     return hashlib.sha256(state).hexdigest()
 
 
 def train(rank, size, options):
     torch.manual_seed(0)
     x, y = torch.randn(SIZE, 4), torch.randint(3, (SIZE,))
-    torch.manual_seed(rank)  # models differ until they begin
+    torch.manual_seed(0 if "fsdp" in options else rank)  # models differ until they begin, but for parts of one
     if size == 1:
         torch.manual_seed(0)
     model = network()
+    if options.get("recurrent"):
+        model = nn.Sequential(nn.Unflatten(1, (2, 2)), nn.RNN(2, 3, batch_first=True), Last())
     if options.get("dropout"):
         model.insert(0, nn.Dropout(0.5))
     plan = plan_of(options.get("clipping", "flat"), model, options.get("probability", 0.4))
     trained = nn.parallel.DistributedDataParallel(model) if options.get("ddp") else model
+    if "fsdp" in options and size > 1:
+        mesh = init_device_mesh("cpu", (size,))
+        for layer in model:
+            if options["fsdp"] == "layers" and list(layer.parameters()):
+                fully_shard(layer, mesh=mesh)
+        trained = fully_shard(model, mesh=mesh)
     optimizer = torch.optim.Adam(trained.parameters(), lr=0.05)
     more = {"source": seeded(bytes(32))}
     if "ledger" in options:
@@ -81,13 +102,15 @@ def train(rank, size, options):
     )
     training = optimizer.private
     if "resume" in options:
-        saved = torch.load(options["resume"], weights_only=True)
+        saved = torch.load(options["resume"].format(rank=rank), weights_only="fsdp" not in options)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
     steps = []
     while training.stopped is None:
         for images, labels in loader:
             optimizer.zero_grad()
+            if [rank, training.step_number] == options.get("dies_early"):
+                os.kill(os.getpid(), signal.SIGKILL)
             loss = functional.cross_entropy(trained(images), labels)
             if "columns" in options:
                 loss = trained(images)[:, : options["columns"]].square().mean()
@@ -98,8 +121,9 @@ def train(rank, size, options):
             optimizer.step()
             if training.step_number != number:
                 steps.append(digest(model))
-                if rank == 0 and "save" in options:
-                    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, options["save"])
+                if "save" in options and (rank == 0 or "fsdp" in options):
+                    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                    torch.save(state, options["save"].format(rank=rank))
     return {
         "steps": steps,
         "number": training.step_number,

@@ -23,6 +23,9 @@ BITS = {
     "in DistributedDataParallel": {"shares": 4, "ddp": True, "part_size": 3},
     "adaptive": {"shares": 5, "clipping": "adaptive"},
     "dropout": {"shares": 4, "dropout": True, "part_size": 3},
+    "in fully_shard": {"shares": 4, "fsdp": "root"},
+    "layers in fully_shard": {"shares": 4, "fsdp": "layers", "part_size": 3, "dropout": True},
+    "in fully_shard, of few examples": {"shares": 4, "fsdp": "layers", "part_size": 1, "probability": 0.05},
     "groups, of few examples": {"shares": 4, "clipping": "groups", "probability": 0.05},  # shares without examples
 }
 
@@ -31,7 +34,12 @@ BITS = {
 def found(tmp_path_factory):
     """What each process of each run has to say, by the name of the run; None for one that was killed."""
     folder = tmp_path_factory.mktemp("several")
-    for place, scope in (("budget.db", "training"), ("alone.db", "training"), ("other.db", "another")):
+    for place, scope in (
+        ("budget.db", "training"),
+        ("alone.db", "training"),
+        ("other.db", "another"),
+        ("parts.db", "training"),
+    ):
         with fd.PrivacyLedger.open(folder / place) as ledger:
             ledger.create(scope, epsilon=50.0, delta=1e-5, measure="rdp")
     runs = {}
@@ -43,6 +51,12 @@ def found(tmp_path_factory):
     runs["rank 1 is killed"] = (2, {**own, "dies": [1, 2]}, {})
     runs["rank 0 is killed"] = (2, {**own, "resume": saved, "dies": [0, 2]}, {})
     runs["resumed"] = (2, {**own, "resume": saved}, {})
+    own = {"ledger": str(folder / "parts.db"), "shares": 2, "save": str(folder / "part{rank}"), "fsdp": "layers"}
+    resumed = {**own, "resume": own["save"]}
+    runs["rank 1 of fully_shard is killed"] = (2, {**own, "dies_early": [1, 2]}, {})
+    runs["rank 0 of fully_shard is killed"] = (2, {**resumed, "dies": [0, 2]}, {})
+    runs["resumed of fully_shard"] = (2, resumed, {})
+    runs["a recurrent layer in fully_shard"] = (2, {"fsdp": "root", "recurrent": True}, {})
     runs["alone"] = (1, {"ledger": str(folder / "alone.db"), "shares": 2}, {})
     runs["refused"] = (2, {"ledger": str(folder / "other.db")}, {})
     runs["different lengths"] = (2, {"columns": 2}, {"1": {"columns": 1}})
@@ -72,16 +86,18 @@ def test_several_processes_end_with_the_bits_of_one(name, size, found):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_where_a_process_is_killed_the_other_says_so(rank, found):
-    said = found[f"rank {rank} is killed"]
+@pytest.mark.parametrize("of", ["", "of fully_shard "])
+def test_where_a_process_is_killed_the_other_says_so(rank, of, found):
+    said = found[f"rank {rank} {of}is killed"]
 
     assert said[rank] is None
     assert said[1 - rank]["kind"] == "FerroError"
     assert "another process of the training has ended" in said[1 - rank]["error"]
 
 
-def test_a_training_goes_on_from_a_checkpoint_and_is_charged_as_one(found):
-    ended = found["resumed"]
+@pytest.mark.parametrize(("of", "ledger"), [("", "budget.db"), (" of fully_shard", "parts.db")])
+def test_a_training_goes_on_from_a_checkpoint_and_is_charged_as_one(of, ledger, found):
+    ended = found[f"resumed{of}"]
 
     assert ended[0]["steps"] == ended[1]["steps"]
     assert len(ended[0]["steps"]) == 2  # of four: the last two
@@ -89,10 +105,16 @@ def test_a_training_goes_on_from_a_checkpoint_and_is_charged_as_one(found):
     assert ended[0]["epsilon"] == ended[1]["epsilon"] == found["alone"][0]["epsilon"] < math.inf
     assert ended[0]["state"] == ended[1]["state"]
     charged = []
-    for place in ("budget.db", "alone.db"):
+    for place in (ledger, "alone.db"):
         with fd.PrivacyLedger.open(found["folder"] / place) as ledger:
             charged.append(ledger.report("training").epsilon_charged)
     assert charged[0] == charged[1] > 0.0
+
+
+def test_a_model_of_fully_shard_that_runs_one_by_one_is_refused(found):
+    for each in found["a recurrent layer in fully_shard"]:
+        assert each["kind"] == "InvalidParameter"
+        assert "must run all examples together, as processes gather its parameters in turn" in each["error"]
 
 
 def test_what_rank_0_refuses_ends_all(found):

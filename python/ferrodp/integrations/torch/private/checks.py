@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ferrodp.errors import FerroError, InvalidArrayType, InvalidParameter, InvalidType
-from ferrodp.integrations._processes import refuse_sharded
+from ferrodp.integrations._processes import is_sharded, refuse_sharded
 from ferrodp.integrations._tensors import dtype_of
 from ferrodp.integrations.torch.gradients import Gradients
 from ferrodp.plan import PerGroupClipping, PrivacyPlan
@@ -14,6 +14,10 @@ from ferrodp.plan import PerGroupClipping, PrivacyPlan
 
 class Parameters(Gradients):
     """The trained parameters of a module, on any device, and whether they are still the same."""
+
+    def __init__(self, model: Any, loss: Any) -> None:
+        self.takes_shards = is_sharded(model)
+        super().__init__(model, loss)
 
     def checked_parameters(self) -> dict[str, Any]:
         """Return the parameters that are trained, by name, or refuse those that cannot be."""
@@ -31,7 +35,8 @@ class Parameters(Gradients):
                 'move it with .to("cpu")'
             )
         for name, parameter in found.items():
-            refuse_sharded(f"parameter {name!r}", parameter)
+            if not self.takes_shards:
+                refuse_sharded(f"parameter {name!r}", parameter)
             if str(parameter.layout) != "torch.strided":
                 raise InvalidArrayType(f"parameter {name!r} must be dense, got the layout {parameter.layout}")
             dtype_of(f"parameter {name!r}", parameter)

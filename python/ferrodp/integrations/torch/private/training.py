@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,7 +15,7 @@ from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.events import PrivacyEvent
 from ferrodp.integrations._processes import refuse_world
 from ferrodp.integrations._tensors import GradientMemory, framework
-from ferrodp.integrations.torch import _losses, _several
+from ferrodp.integrations.torch import _losses, _several, _sharded
 from ferrodp.integrations.torch._bound import Bound
 from ferrodp.integrations.torch._ghost import GhostSum
 from ferrodp.integrations.torch._modules import Module
@@ -113,6 +114,7 @@ class PrivateTraining:
         self._parameters = self._gradients.parameters
         checks.check_optimizer(torch, optimizer, self._parameters)
         self._model, self._optimizer = model, optimizer
+        self._shards = _sharded.Shards.of(torch, model, self._parameters, world)
         self._clipping = plan.clipping
         if isinstance(plan.clipping, PerGroupClipping) and set(plan.clipping.clip_norms) != set(self._parameters):
             raise InvalidParameter(
@@ -151,10 +153,10 @@ class PrivateTraining:
         )
         if world is not None:
             with torch.no_grad():
-                for each in (*model.parameters(), *model.buffers()):
+                for each in (*(() if self._shards else model.parameters()), *model.buffers()):
                     world.spread_bits(each.data)
         self._memory = GradientMemory(self._parameters.values())
-        self._module = Module(model, self._parameters)
+        self._module = Module(model, self._parameters, None if self._shards is None else self._shards.whole)
         self._step: PlanStep[Any] | None = None
         self._waiting: list[list[int]] = []
         self._share_ends: list[bool] = []
@@ -162,6 +164,7 @@ class PrivateTraining:
         self._numbers: tuple[float, ...] | None = None
         self._has_warned = False
         self._undo: list[Any] = []
+        self._is_output = False
         self._kind = _losses.kind_for(self)
 
     def _agreed(self, start: Any) -> PlanRun[Any]:
@@ -340,9 +343,15 @@ class PrivateTraining:
             assert self.plan.population_size is not None
             rank, number = (self._world.rank, self._world.size) if self._world else (0, 1)
             self._integers.restart(step.clip_norm)
-            self._waiting, self._share_ends = _several.cut(
-                drawn, self.plan.population_size, self._num_shares, most, rank, number
-            )
+            cuts = [
+                _several.cut(drawn, self.plan.population_size, self._num_shares, most, each, number)
+                for each in (range(number) if self._shards else [rank])
+            ]
+            self._waiting, self._share_ends = cuts[rank if self._shards else 0]
+            # Parameters are gathered by all ranks, in as many passes of each.
+            # mutant: ranks-of-shards-run-different-numbers-of-passes
+            missing = max(len(parts) for parts, _ in cuts) - len(self._waiting)
+            self._waiting, self._share_ends = self._waiting + [[]] * missing, self._share_ends + [True] * missing
             return True
         size = most or max(1, len(drawn))
         # An empty step has one part, with an example that counts as none.
@@ -411,9 +420,29 @@ class PrivateTraining:
         assert part is not None
         self._check_model()
         self._gradients.check_layers()
-        out = self._module.run(plain, args, kwargs, part.length)
+        with self._exchanging():
+            out = self._module.run(plain, args, kwargs, part.length)
         part.forwards += 1
+        if self._shards is not None:
+            self._is_output = True  # and FSDP sees the output before `_wrapped` does
+            return out
         return _losses.wrapped(self._gradients._tree, out, self._kind)
+
+    def _gather(self) -> None:
+        """Gather the parameters of the module itself, as FSDP is about to."""
+        with self._exchanging():
+            self._model.unshard()  # of fully_shard
+
+    def _wrapped(self, out: Any) -> Any:
+        """Return what the module returns, after FSDP has seen it, so that its `backward` clips."""
+        if not self._is_output:
+            return out
+        self._is_output = False
+        return _losses.wrapped(self._gradients._tree, out, self._kind)
+
+    def _exchanging(self) -> AbstractContextManager[None]:
+        """Within, an error of an exchange between processes says what to do."""
+        return nullcontext() if self._shards is None else _several.answered(self._torch)
 
     @property
     def _awaits_backward(self) -> bool:
@@ -430,7 +459,7 @@ class PrivateTraining:
             for name, each in self._parameters.items()
         }
         part.forwards = 0  # also where the pass fails: nothing is left of it
-        with seed.corrected():
+        with seed.corrected(), self._exchanging():
             uses = self._module.backward(loss, seed.value)
         for name, parameter in self._parameters.items():
             gradient, version = before[name]
@@ -509,6 +538,9 @@ class PrivateTraining:
         finally:
             if self._follows or self._plan_run.current is None:
                 self._step = None
+        if self._shards is not None:
+            self._shards.write(flat)
+            return
         device = total.device
         if device.type == "cpu":
             self._memory.write(flat)
@@ -574,7 +606,7 @@ class PrivateTraining:
             return
         now = self._gradients.checked_parameters()
         for name, parameter in self._parameters.items():
-            if now.get(name) is not parameter:
+            if now.get(name) is not parameter and (self._shards is None or not self._shards.is_whole(name, now)):
                 raise InvalidParameter(f"parameter {name!r} is not the one that make_private got, or was frozen since")
         if now.keys() != self._parameters.keys():
             raise InvalidParameter("the trained parameters must be those that make_private got")

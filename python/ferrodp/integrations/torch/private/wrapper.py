@@ -119,8 +119,9 @@ def make_private(
 
     *Several processes* that were joined by ``torch.distributed`` (gloo) before this call train one model: each calls
     `make_private` with the same arguments, the plain module or one in ``DistributedDataParallel``, and begins with the
-    parameters of rank 0. Rank 0 draws the samples, pays and adds the noise; the others need no ledger. Where a process
-    ends, the others raise `FerroError` at their next step.
+    parameters of rank 0; or with a module of ``fully_shard``, whose parts stay with their ranks. Rank 0 draws the
+    samples, pays and adds the noise; the others need no ledger. Where a process ends, the others raise `FerroError` at
+    their next step.
 
     ==============================  ===========================================
     example with NaN or infinity    counts as zeros; the step is charged
@@ -252,6 +253,12 @@ def _connect(torch: Any, training: PrivateTraining, model: Any, optimizer: Any) 
         bound: Any = function
         vars(owner)[name] = types.MethodType(bound, owner)
         training._undo.append(lambda owner=owner, name=name, before=before: _restore(owner, name, before))
+    if training._shards is not None:
+        hooks = (
+            model.register_forward_pre_hook(lambda *_: training._gather(), prepend=True),
+            model.register_forward_hook(lambda _, __, out: training._wrapped(out)),
+        )
+        training._undo += [each.remove for each in hooks]
     optimizer.private = training
     training._undo.append(lambda: delattr(optimizer, "private"))
 
