@@ -12,6 +12,7 @@ FRAMEWORKS = {
     "dask": "distributed",
     "flower": "flwr",
     "jax": "jax",
+    "mbi": "mbi",
     "mindspore": "mindspore",
     "nvflare": "nvflare",
     "opacus": "opacus",
@@ -35,3 +36,12 @@ def test_a_filter_without_nvflare_says_what_to_install():
 
     with pytest.raises(fd.errors.MissingPackage, match=r'pip install "ferrodp\[nvflare\]"'):
         GaussianUpdateFilter(clip_norm=1.0, delta=1e-5, rounds=3, noise_multiplier=1.0)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mbi") is not None, reason="mbi is installed")
+def test_synthetic_rows_without_mbi_say_what_to_install():
+    from ferrodp.integrations.mbi import synthetic_rows
+
+    tables = fd.private_marginals({"x": [0, 1]}, 1, categories={"x": [0, 1]}, epsilon=1.0, delta=1e-6)
+    with pytest.raises(fd.errors.MissingPackage, match=r'pip install "ferrodp\[synthetic\]"'):
+        synthetic_rows(tables)

@@ -180,12 +180,15 @@ FOLDERS = (
 """Where releases are made: each defect of a file in here is in one table of this module, of `unreleased` or of
 `native_defects`."""
 
+_AFTERWARDS = "post-processing: what is released is the same"
 _ACCURACY = "accuracy: the sensitivity is no larger than what is paid for, and a worse number is chosen"
 _OTHERS = "how one record decides on others: the tests of neighbors look at that, and audits of trainings take arrays"
 _COUNTERS = "audits draw single releases: totals of counters are compared with their law, persons with every database"
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
 NOT_FOUND: dict[str, str] = {
+    "residuals that other programs get still have their margins": _AFTERWARDS,
+    "residuals that other programs get are said to be exacter than they are": _AFTERWARDS,
     "missing times count as the first day": "a row that counts wrongly still moves a mean by what is charged",
     "the last bin of a calendar holds what follows it": "a row is in one bin all the same",
     "missing times are in a bin of the calendar": "a row is in one bin all the same",

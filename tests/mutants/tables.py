@@ -3,6 +3,7 @@
 KILLERS = {
     "tables": "pytest tests/statistics/test_marginals.py",
     "models": "pytest tests/statistics/test_models.py",
+    "synthetic rows": "framework mbi tests/integrations/mbi/test_synthetic_rows.py",
     "coded responses": "pytest tests/mechanisms/test_hadamard_response.py",
 }
 
@@ -97,5 +98,26 @@ MUTANTS = [
         "table *= size",
         "table *= size + 1",
         "tables",
+    ),
+    (
+        "residuals that other programs get still have their margins",
+        "residuals-for-other-programs-with-margins",
+        "values - values.mean(axis=axis, keepdims=True)",
+        "values",
+        "tables",
+    ),
+    (
+        "residuals that other programs get are said to be exacter than they are",
+        "residuals-for-other-programs-are-said-to-be-exact",
+        "self._measured.deviation(of, self._scale)",
+        "self._measured.deviation(of, self._scale) / 2",
+        "tables",
+    ),
+    (
+        "synthetic rows follow the margins of tables twice",
+        "synthetic-rows-follow-margins-twice",
+        "table - table.mean(axis=axis, keepdims=True)",
+        "table",
+        "synthetic rows",
     ),
 ]

@@ -210,6 +210,35 @@ def test_errors_are_normal_with_the_stated_deviation():
         assert hits[names] / cells == pytest.approx(0.9, abs=6 * math.sqrt(4 * 0.09 / cells))
 
 
+def test_residuals_have_no_margins_and_independent_noise_of_the_stated_deviation():
+    """A chi-square beyond 6 deviations has probability below 1e-8, a correlation of 400 pairs beyond 6/√400 2e-9."""
+    rng = np.random.default_rng(5)
+    sizes, rows = (4, 3, 5), [tuple(rng.integers(0, (4, 3, 5))) for _ in range(300)]
+    source = fd.testing.seeded(bytes(32))
+    wanted = [("c0",), ("c1",), ("c0", "c1"), ("c0", "c1", "c2")]
+    places = {names: tuple(int(n[1:]) for n in names) for names in wanted}
+    truth = {
+        names: (slow.residual(sizes, of) @ slow.histogram(sizes, rows)).astype(float) / math.prod(sizes[i] for i in of)
+        for names, of in places.items()
+    }
+    squares, first = dict.fromkeys(wanted, 0.0), {names: [] for names in wanted}
+    for _ in range(400):
+        found = tables_of(rows, sizes, 3, source=source).residuals()
+        assert len(found) == 7
+        for names in wanted:
+            residual = found[names]
+            for axis in range(len(names)):
+                assert abs(residual.values.sum(axis=axis)).max() < 1e-9
+            errors = (residual.values.reshape(-1) - truth[names]) / residual.deviation
+            squares[names] += (errors**2).sum()
+            first[names].append(errors[0])
+    for names in wanted:
+        degrees = 400 * math.prod(sizes[i] - 1 for i in places[names])
+        assert squares[names] / degrees == pytest.approx(1.0, abs=6 * math.sqrt(2 / degrees))
+    correlations = np.corrcoef([first[names] for names in wanted])
+    assert abs(correlations - np.eye(4)).max() < 0.3
+
+
 @given(
     table=st.lists(st.floats(-50, 50), min_size=2, max_size=12),
     total=st.floats(0, 100),

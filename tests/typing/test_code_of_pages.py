@@ -17,9 +17,9 @@ CONFIGURATION = f"""
 strict = true
 disallow_subclassing_any = false
 mypy_path = {Path(ferrodp.__file__).parents[1]}
-[mypy-dask.*,dp_accounting.*,flwr.*,jax.*,jax_privacy.*,lightning.*,matplotlib.*,mindspore.*,nvflare.*,opacus.*]
+[mypy-dask.*,dp_accounting.*,flwr.*,jax.*,jax_privacy.*,lightning.*,matplotlib.*,mbi.*,mindspore.*,nvflare.*,opacus.*]
 ignore_missing_imports = true
-[mypy-optax.*,peft.*,pandas.*,polars.*,pyarrow.*,ray.*,sklearn.*,torch.*,transformers.*]
+[mypy-optax.*,peft.*,pandas.*,polars.*,pyarrow.*,ray.*,sklearn.*,statsmodels.*,torch.*,transformers.*]
 ignore_missing_imports = true
 """
 

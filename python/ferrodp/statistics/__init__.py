@@ -8,8 +8,8 @@ unit of privacy that contributes at most `max_contributions` rows, under a state
 keys. `private_median` and `private_quantiles` are choices like `private_quantile`, and so are `private_min` and
 `private_max`; `private_bounds` finds bounds for the others. `private_distinct` counts different values, `private_top`
 finds the most frequent ones. `private_marginals` returns `PrivateMarginals`: contingency tables of several columns,
-measured together. `population_interval` adds the error of sampling to that of noise. `release` returns a
-`ReleasedTable` of counts and sums that are paid for at once.
+measured together; a `Residual` is what other programs take. `population_interval` adds the error of sampling to that of
+noise. `release` returns a `ReleasedTable` of counts and sums that are paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists: numbers, labels, and with bounds or edges of their kind
 dates, datetimes, durations and times of day; `CalendarBins` are months or hours of them. With `unit` of each unit only
@@ -24,7 +24,7 @@ from ferrodp.statistics.grouping import private_group_by
 from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.marginals.release import private_marginals
-from ferrodp.statistics.marginals.released import PrivateMarginals
+from ferrodp.statistics.marginals.released import PrivateMarginals, Residual
 from ferrodp.statistics.moments import private_standard_deviation, private_variance
 from ferrodp.statistics.populations import population_interval
 from ferrodp.statistics.ranks.extremes import private_bounds, private_max, private_min
@@ -44,6 +44,7 @@ __all__ = [
     "PrivateGroups",
     "PrivateMarginals",
     "ReleasedTable",
+    "Residual",
     "population_interval",
     "private_bounds",
     "private_count",

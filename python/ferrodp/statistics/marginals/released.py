@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,33 @@ from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.marginals.domain import Axis
 from ferrodp.statistics.marginals.workload import Measured, Set, places_of
 
-__all__ = ["PrivateMarginals"]
+__all__ = ["PrivateMarginals", "Residual"]
 
 Floats = npt.NDArray[np.float64]
+
+
+class Residual(NamedTuple):
+    """What a table says beyond its margins: its cells less their means along every axis, noised.
+
+    Attributes
+    ----------
+    values : ndarray of float64
+        An axis for each column; sums along each axis are 0.
+    deviation : float
+        Of the noise: these are the true residuals plus as many independent noises of this deviation as there are cells,
+        less *their* means along every axis.
+
+    Examples
+    --------
+    >>> import ferrodp as fd
+    >>> tables = fd.private_marginals({"x": [0, 1, 1]}, 1, categories={"x": [0, 1]}, epsilon=1.0, delta=1e-6)
+    >>> residual = tables.residuals()["x",]
+    >>> residual.values.shape, round(residual.deviation, 2)
+    ((2,), 4.53)
+    """
+
+    values: Floats
+    deviation: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -142,6 +166,37 @@ class PrivateMarginals(Mapping[tuple[str, ...], Estimate[Any]]):
         return math.sqrt(
             self._measured.variance(self._place((columns,) if isinstance(columns, str) else columns), self._scale)
         )
+
+    def residuals(self) -> dict[tuple[str, ...], Residual]:
+        """Return what was measured, for other programs: what each table says beyond its margins, noised.
+
+        Residuals of different columns have independent noise; the tables, which are sums of them, share noise.
+
+        Returns
+        -------
+        dict of tuple of str to Residual
+            For each set of columns that was measured, by their names in the order of the axes. Without the number of
+            rows, which is ``table(())``.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"x": [0, 1] * 50, "y": [0, 0] * 50}
+        >>> tables = fd.private_marginals(frame, 2, categories={"x": [0, 1], "y": [0, 1]}, epsilon=1.0, delta=1e-6)
+        >>> found = tables.residuals()
+        >>> list(found), abs(found["x", "y"].values.sum(axis=0)).max() < 1e-9
+        ([('x',), ('y',), ('x', 'y')], np.True_)
+        """
+        names, found = list(self._axes), {}
+        for of in filter(None, self._measured.weights):
+            values = self._tables[of]
+            for axis in range(values.ndim):
+                # mutant: residuals-for-other-programs-with-margins
+                values = values - values.mean(axis=axis, keepdims=True)
+            # mutant: residuals-for-other-programs-are-said-to-be-exact
+            deviation = self._measured.deviation(of, self._scale)
+            found[tuple(names[i] for i in of)] = Residual(values, deviation)
+        return found
 
     def nonnegative(self, *, keep_total: bool = True) -> PrivateMarginals:
         """Return the nearest tables without negative counts. Post-processing: it costs nothing.
