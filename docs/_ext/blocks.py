@@ -13,7 +13,9 @@ changes what is expected of the block:
 
 In a block, a comment `# → TEXT` promises a line TEXT of output, in which … stands for anything; a page without that
 line fails. Warnings are errors; where a framework runs, its own are not. The same function runs the blocks for the
-tests and for the built pages, which show the output.
+tests and for the built pages, which show the output. `./check` does both, and names a folder in `FERRODP_PAGE_OUTPUTS`
+that is empty when it begins: a page that has run well leaves its outputs there, and does not run again. Where this user
+may make a namespace without a network, blocks run in one.
 
     python docs/_ext/blocks.py PAGE      prints the blocks and what they print
 """
@@ -22,10 +24,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
+import hashlib
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -87,11 +92,17 @@ def find(text: str) -> list[Block]:
 def run(page: Path) -> list[str | None]:
     """Run the blocks of a page in a process and an empty folder of their own; return what each prints, None if not run.
 
+    Outputs of the same text that are kept in `FERRODP_PAGE_OUTPUTS` are returned instead.
+
     Raises
     ------
     BlockError
         If a block fails, or prints something else than the page says.
     """
+    kept = _kept(page)
+    if kept and kept.exists():
+        found: list[str | None] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
     with tempfile.TemporaryDirectory(dir=_local_folder()) as folder:
         environment = os.environ | {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -99,12 +110,33 @@ def run(page: Path) -> list[str | None]:
             "NO_COLOR": "1",
             "COLUMNS": "100",
         }
-        command = [sys.executable, __file__, "--json", str(page.resolve())]
+        command = [*_offline(), sys.executable, __file__, "--json", str(page.resolve())]
         ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if ended.returncode:
         raise BlockError(ended.stderr.strip())
     outputs: list[str | None] = json.loads(ended.stdout)
+    if kept:
+        whole = kept.with_suffix(f".{os.getpid()}")
+        whole.write_text(ended.stdout, encoding="utf-8")
+        whole.replace(kept)
     return outputs
+
+
+def _kept(page: Path) -> Path | None:
+    """Return where the outputs of a page's text are kept, if they are; those of frameworks are not."""
+    folder = os.environ.get("FERRODP_PAGE_OUTPUTS")
+    if not folder or "FERRODP_FRAMEWORK" in os.environ:
+        return None
+    return Path(folder, hashlib.sha256(f"{page.resolve()}\n{page.read_text(encoding='utf-8')}".encode()).hexdigest())
+
+
+@functools.cache
+def _offline() -> tuple[str, ...]:
+    """Return the command that runs another without a network, where that is possible; frameworks need the loopback."""
+    offline = ("unshare", "--net")
+    if "FERRODP_FRAMEWORK" in os.environ or not shutil.which("unshare"):
+        return ()
+    return offline if not subprocess.run([*offline, "true"], capture_output=True).returncode else ()
 
 
 def _local_folder() -> str | None:

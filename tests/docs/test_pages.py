@@ -85,6 +85,25 @@ def test_what_a_page_needs_is_tested_by_check_frameworks():
     assert needed - {None} <= folders
 
 
+def test_a_page_that_ran_well_in_this_check_does_not_run_again(tmp_path, monkeypatch):
+    page, kept = tmp_path / "page.md", tmp_path / "kept"
+    kept.mkdir()
+    monkeypatch.setenv("FERRODP_PAGE_OUTPUTS", str(kept))
+    monkeypatch.delenv("FERRODP_FRAMEWORK", raising=False)
+    runs = tmp_path / "runs"
+    page.write_text(f"```sh\necho once >> {runs}\n```\n", encoding="utf-8")
+
+    assert [blocks.run(page), blocks.run(page)] == [[""], [""]]
+    assert runs.read_text() == "once\n"
+    page.write_text(f"```sh\necho again >> {runs}\n```\n", encoding="utf-8")
+    blocks.run(page)
+    assert runs.read_text() == "once\nagain\n"
+    page.write_text("```sh\nfalse\n```\n", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(blocks.BlockError):
+            blocks.run(page)
+
+
 def test_a_block_that_fails_is_noticed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\nprint(x)  # → 2\n```\n", encoding="utf-8")

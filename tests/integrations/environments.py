@@ -11,7 +11,7 @@ this package causes them, and nowhere else.
 
 The environments are made one after the other in a thread of their own, ahead of the tests: that waits for the network
 and the disk, tests for a processor. `--prepare` makes them and tests nothing, so that it can be done while other things
-are built. Two frameworks are tested at a time, the longest first; what one prints is shown when it has ended.
+are built. Three frameworks are tested at a time, the longest first; what one prints is shown when it has ended.
 
 A framework that cannot be installed is skipped, which the last line says. Frameworks that cannot be in the ordinary run
 for their size are left out of it by a file `only-if-asked` in their folder, which gives the reason; `--all`, or their
@@ -37,7 +37,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / ".venv-frameworks"
 TOOLS = ["pytest>=8", "hypothesis>=6.100"]
-LONGEST = ["explorer"]  # waits for a browser, so that others can be tested beside it
+LONGEST = ["explorer", "flower"]  # which wait for a browser and for processes, so that others can be tested beside them
+AT_A_TIME = 3
 WARNINGS = "filterwarnings=default\nerror:::ferrodp"
 
 
@@ -178,8 +179,9 @@ def main() -> int:
     for name, reason in left_out.items():
         print(f"\n== {name}\nleft out: {reason}", flush=True)
     passed, failed, skipped = [], [], []
-    in_order = sorted(set(names) - set(left_out), key=lambda name: (name not in LONGEST, name))
-    with concurrent.futures.ThreadPoolExecutor(1) as maker, concurrent.futures.ThreadPoolExecutor(2) as tester:
+    tested = set(names) - set(left_out)
+    in_order = [name for name in LONGEST if name in tested] + sorted(tested - set(LONGEST))
+    with concurrent.futures.ThreadPoolExecutor(1) as maker, concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as tester:
         made = {name: maker.submit(environment, name) for name in in_order}
 
         def result(name: str) -> tuple[str, list[str], str]:

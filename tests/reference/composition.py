@@ -7,15 +7,15 @@ import mpmath as mp
 
 def pure_delta(epsilon, count, total, digits=40):
     """δ(total) of `count` (ε, 0)-private mechanisms: Kairouz, Oh, Viswanath 2015; the plain binomial sum."""
-    with mp.workdps(digits + count // 2 + 40):
+    with mp.workdps(digits + 40):  # no term is negative, so that nothing is lost but between the two parts of a term
         e, at = mp.mpf(epsilon), mp.mpf(total)
-        right, wrong = mp.exp(e) / (1 + mp.exp(e)), 1 / (1 + mp.exp(e))
-        terms = (
-            mp.binomial(count, j) * (right**j * wrong ** (count - j) - mp.exp(at) * wrong**j * right ** (count - j))
-            for j in range(count + 1)
-            if (2 * j - count) * e > at
-        )
-        return mp.fsum(terms)
+        step, last = mp.exp(e), mp.exp(at)
+        terms, ways = [], mp.mpf(1)
+        for j in range(count + 1):
+            if (2 * j - count) * e > at:
+                terms.append(ways * (step**j - last * step ** (count - j)))
+            ways = ways * (count - j) / (j + 1)
+        return mp.fsum(terms) / (1 + step) ** count
 
 
 def delta(guarantees, total, digits=40):
