@@ -128,6 +128,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "permute-and-flip is said to have a bounded range",
         "plans of records are taken for plans of clients",
         "releases about one column are paid for as if about disjoint groups",
+        "a part of the price of disjoint groups pays for all of them",
         "replaced clients move a sum under secure aggregation once",
         "replacing a client costs what removing one does",
         "reports clone like plain randomized response",

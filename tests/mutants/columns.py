@@ -248,6 +248,13 @@ MUTANTS = [
         "groups",
     ),
     (
+        "a part of the price of disjoint groups pays for all of them",
+        "part-of-disjoint-groups-pays-for-all",
+        "isinstance(event, ParallelEvent) and parts_of_kind(held.event, ParallelEvent)",
+        "False",
+        "groups",
+    ),
+    (
         "a unit is as many as its id has types",
         "unit-is-as-many-as-its-id-has-types",
         "table.setdefault(key, len(table))",

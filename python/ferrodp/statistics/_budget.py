@@ -139,6 +139,7 @@ class Budget(NamedTuple):
         self._check_samples(held, math.inf if null_distance is None else null_distance)
         self._check_groups(held, event, (*events, asked))
         # A part of the price of disjoint groups is no payment for all of them, though a choice costs just that ε.
+        # mutant: part-of-disjoint-groups-pays-for-all
         disjoint = isinstance(event, ParallelEvent) and parts_of_kind(held.event, ParallelEvent)
         if not disjoint and held.pays_for(asked):
             return [source_for(self.source, held, asked)] * len(events)
