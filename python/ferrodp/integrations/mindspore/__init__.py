@@ -4,6 +4,8 @@
     Trains a network by a `ferrodp.plan.PrivacyPlan`, on CPU or any other device, and evaluates it.
 `NoiseMechanismsFactory`, `NoiseGaussianRandom`, `NoiseAdaGaussianRandom`
     How much noise, constant or decaying.
+`NoiseCorrelatedGaussianRandom`
+    Noise that cancels over the steps.
 `ClipMechanismsFactory`, `AdaClippingWithGaussianRandom`
     A clip norm that follows a quantile.
 `DPOptimizerClassFactory`
@@ -24,6 +26,7 @@ from ferrodp.integrations.mindspore.mechanisms import (
     AdaClippingWithGaussianRandom,
     ClipMechanismsFactory,
     NoiseAdaGaussianRandom,
+    NoiseCorrelatedGaussianRandom,
     NoiseGaussianRandom,
     NoiseMechanismsFactory,
 )
@@ -38,6 +41,7 @@ __all__ = [
     "DPOptimizerClassFactory",
     "IndexedDataset",
     "NoiseAdaGaussianRandom",
+    "NoiseCorrelatedGaussianRandom",
     "NoiseGaussianRandom",
     "NoiseMechanismsFactory",
     "PrivacyMonitorFactory",

@@ -11,16 +11,26 @@ import numpy.typing as npt
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import product_up
+from ferrodp.correlated import Strategy
 from ferrodp.errors import InvalidParameter
 from ferrodp.integrations.mindspore import _settings
 from ferrodp.integrations.mindspore._settings import NOISE_DECAYS, UnknownName
-from ferrodp.plan import AdaptiveClipping, ConstantNoise, ExponentialDecay, InverseTimeDecay, NoiseSchedule, StepDecay
+from ferrodp.plan import (
+    AdaptiveClipping,
+    ConstantNoise,
+    CorrelatedNoise,
+    ExponentialDecay,
+    InverseTimeDecay,
+    NoiseSchedule,
+    StepDecay,
+)
 from ferrodp.testing import SeededNoiseSource
 
 __all__ = [
     "AdaClippingWithGaussianRandom",
     "ClipMechanismsFactory",
     "NoiseAdaGaussianRandom",
+    "NoiseCorrelatedGaussianRandom",
     "NoiseGaussianRandom",
     "NoiseMechanismsFactory",
 ]
@@ -220,6 +230,78 @@ class NoiseAdaGaussianRandom(NoiseGaussianRandom):
             As for `NoiseGaussianRandom.schedule`.
         """
         return decaying(self._multiplier, self._policy, self._rate, first_step)
+
+
+class NoiseCorrelatedGaussianRandom(NoiseGaussianRandom):
+    """Gaussian noise that cancels over the steps of a training: the sums of steps have far less of it.
+
+    Describes the noise of a `DPModel`, as `ferrodp.plan.CorrelatedNoise` does that of a plan. A training is charged as
+    one release before its first step, for the steps in which a record takes part. Each training of a model begins a
+    stream of its own. Called by itself it returns independent noise of the standard deviation of Z: what a step gets
+    comes from the run of the plan alone.
+
+    Parameters
+    ----------
+    strategy : ferrodp.correlated.Strategy
+        Of as many steps as a training has, or more. Not a `Tree`.
+    norm_bound, initial_noise_multiplier, seed
+        As for `NoiseGaussianRandom`; the multiplier is that of `CorrelatedNoise`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain, the strategy is none, or a tree.
+
+    See Also
+    --------
+    ferrodp.plan.CorrelatedNoise : the guarantee, and which sampling it goes with.
+
+    Notes
+    -----
+    With an `IndexedDataset` of ``sampling=CyclicPoisson(1.0, num_parts=…)`` records take part once an epoch, in a fixed
+    order. A loader that shuffles anew has participations one step apart, and is charged for that. Clip norms that adapt
+    and groups of records are refused.
+
+    Examples
+    --------
+    >>> from ferrodp.correlated import BufferedToeplitz
+    >>> from ferrodp.integrations.mindspore import NoiseCorrelatedGaussianRandom
+    >>> strategy = BufferedToeplitz(num_steps=40, buffers=2, num_participations=4, min_separation=10)
+    >>> mechanism = NoiseCorrelatedGaussianRandom(strategy, norm_bound=1.0, initial_noise_multiplier=2.0)
+    >>> mechanism.schedule().noise_multiplier, mechanism.is_adaptive
+    (2.0, False)
+    """
+
+    def __init__(
+        self, strategy: Strategy, norm_bound: Real = 1.0, initial_noise_multiplier: Real = 1.0, seed: Seed = 0
+    ) -> None:
+        self._describe(norm_bound, initial_noise_multiplier, seed)
+        self._schedule = CorrelatedNoise(strategy, self._multiplier)
+
+    @property
+    def strategy(self) -> Strategy:
+        """How the noise of the steps is correlated."""
+        return self._schedule.strategy
+
+    def schedule(self, first_step: int = 0) -> NoiseSchedule:
+        """Return the noise of a training.
+
+        Parameters
+        ----------
+        first_step : int
+            As for `NoiseGaussianRandom.schedule`; each training has a stream of its own, which begins at 0.
+
+        Returns
+        -------
+        CorrelatedNoise
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            As for `NoiseGaussianRandom.schedule`.
+        """
+        _validate.count("first_step", first_step, minimum=0)
+        return self._schedule
 
 
 def decaying(initial: float, policy: str | None, rate: float, first_step: int = 0) -> NoiseSchedule:

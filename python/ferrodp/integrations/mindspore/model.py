@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,11 @@ from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, PrivacyEvent
 from ferrodp.integrations._processes import refuse_mindspore_world
 from ferrodp.integrations.mindspore import _loaders, _plans, _settings
-from ferrodp.integrations.mindspore.mechanisms import AdaClippingWithGaussianRandom, NoiseGaussianRandom
+from ferrodp.integrations.mindspore.mechanisms import (
+    AdaClippingWithGaussianRandom,
+    NoiseCorrelatedGaussianRandom,
+    NoiseGaussianRandom,
+)
 from ferrodp.integrations.mindspore.optimizers import is_private
 from ferrodp.plan import PlanRun, PrivacyPlan
 from ferrodp.random import NoiseSource
@@ -47,7 +52,7 @@ class DPModel:
         noise multiplier. None (or the batch size) clips the gradient of each record.
     norm_bound : float
         L2 norm that each vector is clipped to; finite, > 0; the same as the noise mechanism's.
-    noise_mech : NoiseGaussianRandom or NoiseAdaGaussianRandom, optional
+    noise_mech : NoiseGaussianRandom, NoiseAdaGaussianRandom or NoiseCorrelatedGaussianRandom, optional
         The noise, unless the optimizer brings it.
     clip_mech : AdaClippingWithGaussianRandom, optional
         Makes the norm follow a quantile; the query that tells it is charged.
@@ -69,6 +74,10 @@ class DPModel:
         for an `IndexedDataset`, whose samples the plan draws. Restore the network and the optimizer from a checkpoint.
     plan_delta : float, optional
         Charges all steps as one (ε, δ) before the first, each `train` for itself; see `PrivacyPlan.start`.
+    noise_file : path, optional
+        With `NoiseCorrelatedGaussianRandom` and a `key`: keeps the secret key of the noise, as for `PrivacyPlan.start`,
+        so that a training that goes on draws the same noise. The n-th further call of `train` keeps its own beside it,
+        under the name with ``.n`` appended.
     **kwargs
         `eval_network`, `eval_indexes`: as for `mindspore.train.Model`.
 
@@ -76,8 +85,9 @@ class DPModel:
     ------
     InvalidParameter, InvalidType
         If there is no optimizer; if there is a key and no ledger; if both or neither of `noise_mech` and a private
-        optimizer are given; if the noise decays and the clip norm adapts; if two norm bounds or numbers of groups
-        disagree; or if a parameter is out of its domain.
+        optimizer are given; if the noise decays or cancels and the clip norm adapts; if two norm bounds or numbers of
+        groups disagree; if a key has no noise file where the noise cancels, or a file is given where it does not; or if
+        a parameter is out of its domain.
     MissingPackage
         If MindSpore is not installed.
 
@@ -125,6 +135,7 @@ class DPModel:
         scope: str | Sequence[str] | None = None,
         key: str | None = None,
         plan_delta: Real | None = None,
+        noise_file: str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> None:
         self._micro_batches = None if not micro_batches else _validate.count("micro_batches", micro_batches)
@@ -144,6 +155,8 @@ class DPModel:
                 raise InvalidType(f"clip_mech must be a clip mechanism, got {type(clip_mech).__name__}")
             if self._mechanism.is_adaptive:
                 raise InvalidParameter("clip_mech must be None where the noise decays: only one of them may adapt")
+            if isinstance(self._mechanism, NoiseCorrelatedGaussianRandom):
+                raise InvalidParameter("clip_mech must be None where noise cancels over the steps: they share one norm")
         self._clip_mech = clip_mech
         self._source = _source(self._mechanism, clip_mech)
         if getattr(optimizer, "loss_scale", 1.0) != 1.0:
@@ -161,12 +174,29 @@ class DPModel:
             raise InvalidParameter("key must be None without a ledger: nothing else remembers what was charged")
         self._ledger, self._scope, self._key = ledger, scope, key
         self._plan_delta = None if plan_delta is None else _validate.delta(plan_delta, name="plan_delta")
+        self._noise_file = self._checked_noise_file(noise_file)
         # Without an optimizer: this model evaluates, and cannot train.
         self._model = framework.train.Model(network, loss_fn, None, metrics, **kwargs)
         self._spent: list[tuple[PrivacyPlan, PlanRun[Any]]] = []
         self._last_run: PlanRun[Any] | None = None
         self._clip_norm = self._norm
         self._gradients: dict[int, Any] = {}
+
+    def _checked_noise_file(self, file: str | os.PathLike[str] | None) -> str | None:
+        """Return the path of the noise's key; the run of a plan asks the same, when a training begins."""
+        if file is not None and not isinstance(file, (str, os.PathLike)):
+            raise InvalidType(f"noise_file must be a path or None, got {type(file).__name__}")
+        if not isinstance(self._mechanism, NoiseCorrelatedGaussianRandom):
+            if file is not None:
+                raise InvalidParameter(
+                    "noise_file must be None: only NoiseCorrelatedGaussianRandom has a key that outlives a step"
+                )
+        elif (self._key is None) != (file is None):
+            raise InvalidParameter(
+                "key and noise_file must be given together where noise cancels over the steps: a training that goes on "
+                "has to draw the same noise; for example key='training', noise_file='training.noise'"
+            )
+        return None if file is None else os.fsdecode(file)
 
     # what it costs
 
@@ -310,7 +340,9 @@ class DPModel:
             )
         refuse_mindspore_world(_settings.imported())
         template = [_zeros(parameter) for parameter in self._optimizer.parameters]
-        name = None if self._key is None else f"{self._key}/{len(self._spent)}"
+        before = len(self._spent)
+        name = None if self._key is None else f"{self._key}/{before}"
+        file = self._noise_file if self._noise_file is None or not before else f"{self._noise_file}.{before}"
         run = plan.start(
             template,
             ledger=self._ledger,
@@ -318,6 +350,8 @@ class DPModel:
             key=name,
             plan_delta=self._plan_delta,
             source=self._source,
+            # mutant: mindspore-training-without-its-noise-file
+            noise_file=file,
         )
         training = _plans.Training(
             batches=batches,
@@ -346,7 +380,7 @@ class DPModel:
             loop()
         finally:
             self._clip_norm = run.clip_norm
-            if run.step_number == 0:
+            if run.step_number == 0 and run.event == ComposedEvent(events=()):
                 self._spent.pop()  # nothing was charged
 
     @property

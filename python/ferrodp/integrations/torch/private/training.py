@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 import warnings
 from collections.abc import Sequence
@@ -105,6 +106,7 @@ class PrivateTraining:
         source: NoiseSource | None,
         shares: int | None = None,
         curves: TrainingCurves | None = None,
+        noise_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self._torch = torch = framework("torch", extra="torch")
         self._world = world = _several.World.joined(torch)
@@ -148,7 +150,14 @@ class PrivateTraining:
             world.check_alike({"plan": plan.fingerprint, "parameters": shapes, "shares": self._num_shares})
         self._plan_run: PlanRun[Any] = self._agreed(
             lambda: plan.start(
-                self._template, ledger=ledger, scope=scope, key=key, plan_delta=plan_delta, source=source
+                self._template,
+                ledger=ledger,
+                scope=scope,
+                key=key,
+                plan_delta=plan_delta,
+                source=source,
+                # mutant: private-loop-without-its-noise-file
+                noise_file=noise_file,
             )
         )
         if world is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ def make_private(
     part_size: int | None = None,
     shares: int | None = None,
     curves: TrainingCurves | None = None,
+    noise_file: str | os.PathLike[str] | None = None,
 ) -> tuple[TorchModule, Optimizer, PrivateLoader]:
     """Make a training loop private, without changing the loop.
 
@@ -82,6 +84,9 @@ def make_private(
     curves : TrainingCurves, optional
         Release the mean loss and the share of clipped gradients of each step, too, from losses that
         ``optimizer.private.watch(losses)`` is given for every batch. In one process, with one clip norm.
+    noise_file : path, optional
+        With `CorrelatedNoise` and a `key`: as for `PrivacyPlan.start`. A loop that was killed then goes on with the same
+        noise, at the step after the last one that was charged. Of rank 0; the other processes make no file.
 
     Returns
     -------
@@ -202,6 +207,7 @@ def make_private(
         source=source,
         shares=shares,
         curves=curves,
+        noise_file=noise_file,
     )
     _connect(torch, training, within, optimizer)
     if within is not model:
