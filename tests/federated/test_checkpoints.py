@@ -1,7 +1,9 @@
 """A server that is killed goes on with model, round, accountant and ledger as one unit: no round lost, none twice."""
 
+import dataclasses
 import hashlib
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -9,8 +11,7 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
-from ferrodp.errors import FerroError, InvalidParameter, InvalidType
-from ferrodp.events import NeighboringRelation
+from ferrodp.errors import FerroError, InvalidParameter, InvalidType, TicketError
 from ferrodp.federated import FederatedRun, RoundCheckpoint, checkpoints
 from ferrodp.plan import (
     AdaptiveClipping,
@@ -28,6 +29,7 @@ from ferrodp.plan import (
 from ferrodp.plan import (
     _kept as kept,
 )
+from ferrodp.plan.correlated import StepNoise
 from ferrodp.tickets import Ticket, TicketState
 
 ROUNDS, WIDTH = 3, 4
@@ -68,7 +70,8 @@ class Server:
             measure = "pure" if plan_delta else "rdp"
             if "app" not in self.ledger.scopes:
                 self.ledger.create("app", epsilon=1000, delta=0.1, measure=measure)
-        self.keys = set()  # that noise was drawn with
+        self.is_correlated = isinstance(plan.noise, CorrelatedNoise)
+        self.keys = set()  # that noise was drawn with; with correlated noise, key and step
         if not fresh_keys:
             monkeypatch.setattr(kept, "_fresh_key", key_of)
         for owner, name in (
@@ -80,6 +83,7 @@ class Server:
         ):
             monkeypatch.setattr(owner, name, self.watched(getattr(owner, name)))
         monkeypatch.setattr(kept._KeptSource, "_key", self.watched(self.noted(kept._KeptSource._key)))
+        monkeypatch.setattr(StepNoise, "noised", self.watched(self.noted_step(StepNoise.noised)))
 
     def point(self):
         """A point at which the process may end."""
@@ -96,6 +100,13 @@ class Server:
 
         return called
 
+    def noted_step(self, call):
+        def called(noise, *args):
+            self.keys.add((noise.key, noise.step))
+            return call(noise, *args)
+
+        return called
+
     def watched(self, call):
         def called(*args, **options):
             self.point()
@@ -109,6 +120,8 @@ class Server:
         """Run to the end, or until the process is killed; return the model, or None."""
         self.left = until_point
         payment = {"ledger": self.ledger, "scope": "app", "key": "t"} if self.ledger else {}
+        if self.is_correlated:
+            payment["noise_file"] = self.folder / "noise"
         checkpoint = None
         try:
             checkpoint = RoundCheckpoint(self.folder / "training")
@@ -141,11 +154,14 @@ class Server:
         return {"w": np.full(WIDTH, 0.1 * (client + 1)) - 0.2 * model["w"], "b": np.full(2, 0.05)}
 
 
+CORRELATED = dataclasses.replace(plan_of(), noise=CorrelatedNoise(fd.correlated.SquareRoot(num_steps=ROUNDS), 1.0))
 SETTINGS = {
     "a ledger": {},
     "no ledger": {"ledger": False},
     "a plan charged as one": {"plan_delta": 1e-6},
     "keys of the system": {"fresh_keys": True},
+    "correlated noise": {"plan": CORRELATED},
+    "correlated noise of the system's key": {"plan": CORRELATED, "fresh_keys": True},
     "adaptive clipping": {
         "plan": plan_of(AdaptiveClipping(1.0, target_quantile=0.5, learning_rate=0.3, count_noise_multiplier=4.0))
     },
@@ -169,6 +185,8 @@ def test_killed_at_every_point_it_ends_with_the_same_bits_and_each_round_charged
         folder.mkdir()
         with monkeypatch.context() as patched:
             server = Server(folder, plan, patched, **options)
+            if server.is_correlated and "fresh_keys" not in options:
+                shutil.copy(whole / "noise", folder / "noise")
             first = server.serve(number)
             model, run = first if first is not None else server.serve()
         assert len(server.keys) == ROUNDS
@@ -435,23 +453,52 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
         RoundCheckpoint(7)
 
 
-def test_what_no_kept_sum_can_repeat_is_refused(tmp_path):
-    strategy = fd.correlated.SquareRoot(num_steps=3)
-    plan = PrivacyPlan(
-        unit="client", population_size=2, sampling=FullBatch(), num_steps=3, clipping=FlatClipping(1.0),
-        noise=CorrelatedNoise(strategy, 1.0), neighboring_relation=NeighboringRelation.REPLACE_SPECIAL,
-    )  # fmt: skip
+def test_sums_of_correlated_noise_are_kept_where_a_ledger_lets_one_of_a_step_be_drawn(tmp_path):
     model = {"w": np.zeros(3)}
     with fd.PrivacyLedger.open(tmp_path / "b.db") as ledger:
-        ledger.create("app", epsilon=1000, delta=0.1, measure="gdp", neighboring_relation="replace_special")
-        options = {"ledger": ledger, "scope": "app", "key": "t", "noise_file": tmp_path / "noise"}
-        with RoundCheckpoint(tmp_path / "a") as checkpoint, pytest.raises(InvalidParameter, match="noise_file="):
-            FederatedRun(plan, model, checkpoint=checkpoint, **options)
+        ledger.create("app", epsilon=1000, delta=0.1, measure="gdp")
+        whole = {"ledger": ledger, "scope": "app", "key": "t", "noise_file": tmp_path / "noise"}
+        for left_out in (("ledger", "scope", "key"), ("key",), ("noise_file",), tuple(whole)):
+            options = {name: value for name, value in whole.items() if name not in left_out}
+            with (
+                RoundCheckpoint(tmp_path / "a") as checkpoint,
+                pytest.raises(InvalidParameter, match="needs a ledger, a key and a noise_file with CorrelatedNoise"),
+            ):
+                FederatedRun(CORRELATED, model, checkpoint=checkpoint, **options)
         assert list(ledger.tickets("app")) == []
-    assert not (tmp_path / "noise").exists()
+        assert not (tmp_path / "noise").exists()
+        run = CORRELATED.start(model, **whole)
+        with pytest.raises(InvalidParameter, match="its noise is another"):
+            run.keep_sums(print, KeptSum(0, None, bytes(32), {"": b""}))
+    with pytest.raises(InvalidParameter, match="without CorrelatedNoise unless a ledger pays"):
+        CORRELATED.start(model).keep_sums(print)
+
+
+def test_of_two_copies_of_a_checkpoint_one_draws_the_noise_of_a_step(tmp_path, monkeypatch):
+    """The second forms another sum of the first round, under the same noise: the ledger lets one of them be drawn."""
+    model = {"w": np.zeros(WIDTH), "b": np.zeros(2)}
+    server = Server(tmp_path, CORRELATED, monkeypatch)
+    for name in ("one", "two"):
+        with RoundCheckpoint(tmp_path / name) as checkpoint:
+            options = {"ledger": server.ledger, "scope": "app", "key": "t", "noise_file": tmp_path / "noise"}
+            FederatedRun(CORRELATED, model, checkpoint=checkpoint, **options).save(model)
+    with RoundCheckpoint(tmp_path / "one") as one, RoundCheckpoint(tmp_path / "two") as two:
+        runs = [FederatedRun(CORRELATED, model, checkpoint=each, **options) for each in (one, two)]
+        rounds = [next(run) for run in runs]
+        for round_, value in zip(rounds, (0.1, -0.1), strict=True):
+            for _ in range(2):
+                round_.add({"w": np.full(WIDTH, value), "b": np.zeros(2)})
+        with pytest.raises(TicketError):
+            rounds[0].release()
+        assert server.keys == set()
+        rounds[1].release()
+        assert len(server.keys) == 1
+
+
+def test_what_no_kept_sum_can_repeat_is_refused(tmp_path):
     seeded = fd.testing.seeded(bytes(32))
     with RoundCheckpoint(tmp_path / "b") as checkpoint, pytest.raises(InvalidParameter, match="seeded source"):
-        FederatedRun(plan_of(), model, checkpoint=checkpoint, source=seeded)
+        FederatedRun(plan_of(), {"w": np.zeros(3)}, checkpoint=checkpoint, source=seeded)
     run = plan_of().start(np.zeros(3))
     for wrong in (
         KeptSum(99, None, bytes(32), {"": b""}),

@@ -43,10 +43,17 @@ MUTANTS = [
         "checkpoints",
     ),
     (
-        "correlated noise is drawn from the keys of kept sums",
-        "correlated-noise-drawn-from-kept-keys",
-        "unusual.items()",
-        "{}.items()",
+        "sums of correlated noise are kept where no ledger lets one of a step be drawn",
+        "sums-of-correlated-noise-kept-without-a-ledger",
+        "self._correlated is not None and not self._payments.has_ledger",
+        "False",
+        "checkpoints",
+    ),
+    (
+        "a sum is released under other correlated noise than it was kept for",
+        "sum-kept-under-other-correlated-noise",
+        "kept.key != self._correlated.key",
+        "False",
         "checkpoints",
     ),
     (
@@ -183,9 +190,9 @@ MUTANTS = [
         "secure aggregation",
     ),
     (
-        "a checkpoint is taken with correlated noise",
+        "a checkpoint is taken with correlated noise that no ledger pays for",
         "noise-file-made-before-a-checkpoint-is-refused",
-        "if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):",
+        "if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise) and None in (ledger, key, noise_file):",
         "if False:",
         "checkpoints",
     ),

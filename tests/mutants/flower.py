@@ -92,9 +92,9 @@ MUTANTS = [
         "flower",
     ),
     (
-        "a checkpoint of Flower is taken with correlated noise",
+        "a checkpoint of Flower is taken with correlated noise that no ledger pays for",
         "flower-checkpoint-with-correlated-noise",
-        "if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):",
+        "if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise) and None in (ledger, key, noise_file):",
         "if False:",
         "correlated rounds",
     ),

@@ -195,7 +195,7 @@ class FederatedRun(Records):
     checkpoint : RoundCheckpoint, optional
         Where the run and the model are kept: a server that was killed goes on with both, and loses no round that was
         paid for. Save the initial model before the first round, and the new one after each. With a ledger it needs a
-        `key`.
+        `key`; with `CorrelatedNoise` a ledger, a key and a `noise_file`, whose key it keeps, too.
 
     Attributes
     ----------
@@ -286,11 +286,11 @@ class FederatedRun(Records):
         template = self._casting.template
         payment = {"ledger": ledger, "scope": scope, "source": source}
         # mutant: noise-file-made-before-a-checkpoint-is-refused
-        if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):
+        if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise) and None in (ledger, key, noise_file):
             raise InvalidParameter(
-                "checkpoint must be None with CorrelatedNoise, whose rounds share one stream of noise: a sum that is "
-                "kept has noise of its own. Give noise_file= with a ledger and a key, and save the model after each "
-                "round; or take independent noise, such as ConstantNoise"
+                "a checkpoint needs a ledger, a key and a noise_file with CorrelatedNoise: its rounds share one stream "
+                "of noise, and the ledger alone knows which were drawn; for example ledger=ledger, scope='app', "
+                "key='training', noise_file='training.noise'"
             )
         self._checkpoint, self._key = checkpoint, key
         self._is_unsaved = checkpoint is not None and checkpoint.run is None

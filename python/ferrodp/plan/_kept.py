@@ -10,6 +10,10 @@ process that goes on can then only repeat the release, bit for bit:
   one run that writes such a record: a run that finds it reserved cancels it and reserves another, unless it has that
   run's record. A cancelled ticket cannot be armed. So of all records of a step, those of a single sum and key are ever
   drawn under an armed ticket, and however often they are, the numbers are the same.
+
+Correlated noise has one key for all steps, and step t the same noise whatever its sum. The first rule is then the third
+one's: a run that reads an older record, or forms another sum, has another ticket for it, and a ticket of a step is
+armed for one of them. So correlated noise needs a ledger here.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ class KeptSum:
     ticket : str or None
         Name of the ticket that pays for it; None without a ledger.
     key : bytes
-        32 bytes, of this sum alone.
+        32 bytes, of this sum alone; with correlated noise that of the run.
     parts : mapping of str to bytes
         The states of its sums.
 
@@ -77,6 +81,11 @@ class _KeptSource(NoiseSource):
 class StepKeeper:
     """Keeps the sum of one step before it is paid for, once, and says what its noise is drawn from.
 
+    Attributes
+    ----------
+    is_kept : bool
+        Whether the sum was written down: then nothing may be added to it any more.
+
     Parameters
     ----------
     keep : callable
@@ -86,7 +95,9 @@ class StepKeeper:
     ticket : str or None
         That pays for it.
     key : bytes, optional
-        Of a sum that was kept already.
+        Of a sum that was kept already, or of the correlated noise of the run; by default a fresh one.
+    is_kept : bool
+        Whether the sum was kept already.
 
     Examples
     --------
@@ -95,17 +106,19 @@ class StepKeeper:
     False
     """
 
-    __slots__ = ("_keep", "_key", "_step", "_ticket")
+    __slots__ = ("_keep", "_key", "_step", "_ticket", "is_kept")
 
     def __init__(
-        self, keep: Callable[[KeptSum], None], step: int, ticket: str | None, key: bytes | None = None
+        self,
+        keep: Callable[[KeptSum], None],
+        step: int,
+        ticket: str | None,
+        key: bytes | None = None,
+        *,
+        is_kept: bool = False,
     ) -> None:
         self._keep, self._step, self._ticket, self._key = keep, step, ticket, key
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the sum was written down: then nothing may be added to it any more."""
-        return self._key is not None
+        self.is_kept = is_kept
 
     def source(self, parts: Mapping[str, ClippedSum[Any]], source: NoiseSource) -> NoiseSource:
         """Return what to draw from instead of `source`, once the sum is written down.
@@ -132,10 +145,11 @@ class StepKeeper:
                 "a run that keeps its sums must not be in a `with budget(...)` block, which pays for a release with "
                 "fresh noise; start it with ledger= and scope="
             )
-        if self._key is None:
-            key = _fresh_key(self._step)
+        if not self.is_kept:
+            key = self._key or _fresh_key(self._step)
             self._keep(KeptSum(self._step, self._ticket, key, {name: total.state() for name, total in parts.items()}))
-            self._key = key
+            self._key, self.is_kept = key, True
+        assert self._key is not None
         return _KeptSource(self._key)
 
 

@@ -92,6 +92,11 @@ class Payments:
         return self._process == _fork.generation()
 
     @property
+    def has_ledger(self) -> bool:
+        """Whether a ledger pays."""
+        return self._ledger is not None
+
+    @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """What was charged for noise that was drawn, or was about to be."""
         return tuple(charge.event for charge in self._charges[: self.begun] if charge.event is not None)

@@ -396,13 +396,17 @@ class PlanRun(Generic[Tree]):
         Raises
         ------
         InvalidParameter
-            If the run has canaries, correlated noise, a seeded source, or a step that was handed out; or if `kept` is
-            not of this run.
+            If the run has canaries, a seeded source, correlated noise that no ledger pays for, or a step that was
+            handed out; or if `kept` is not of this run.
         FerroError
             In a forked child.
 
         Notes
         -----
+        `CorrelatedNoise` is drawn with the key of the run, whatever is kept: the noise of a step is the same for each
+        sum, and the difference of two of them would be told. A ledger lets a single sum of each step be drawn; without
+        one a state that is restored twice would not be noticed.
+
         Where one charge pays for several steps (`RandomAllocation`, `CyclicPoisson`), the step that was kept is
         released, and the others of that charge are left out, as by `from_state`.
 
@@ -429,10 +433,10 @@ class PlanRun(Generic[Tree]):
         self._payments.check_process()
         unusual = {
             "audit_canaries": self._canaries is not None,
-            "CorrelatedNoise": self._correlated is not None,
+            # mutant: sums-of-correlated-noise-kept-without-a-ledger
+            "CorrelatedNoise unless a ledger pays": self._correlated is not None and not self._payments.has_ledger,
             "a seeded source": not self._source.is_private,
         }
-        # mutant: correlated-noise-drawn-from-kept-keys
         for what, is_there in unusual.items():
             if is_there:
                 raise InvalidParameter(f"a run that keeps its sums must be without {what}")
@@ -443,6 +447,9 @@ class PlanRun(Generic[Tree]):
                 raise InvalidParameter(f"kept must be a KeptSum of a step of the plan, or None, got {kept!r}")
             if len(kept.key) != 32 or set(kept.parts) != set(self._new_sum().parts):
                 raise InvalidParameter("kept must be what this run gave to `keep`: its sums are others")
+            # mutant: sum-kept-under-other-correlated-noise
+            if self._correlated is not None and kept.key != self._correlated.key:
+                raise InvalidParameter("kept must be what this run gave to `keep`: its noise is another")
             self._next, self._kept = kept.step, kept
         self._keep = keep
 
@@ -459,7 +466,7 @@ class PlanRun(Generic[Tree]):
         for name, part in total.parts.items():
             part.merge(ClippedSum.from_state(kept.parts[name]))
         self._current = step = self._made(None, None, total)
-        step._keeper = StepKeeper(self._keep, kept.step, kept.ticket, kept.key)
+        step._keeper = StepKeeper(self._keep, kept.step, kept.ticket, kept.key, is_kept=True)
         return step
 
     def _step(self, offset: int) -> PlanStep[Tree]:
@@ -473,7 +480,8 @@ class PlanRun(Generic[Tree]):
             total.signs = self._canaries.participation_signs(self._next, offset)
         self._current = self._made(indices, groups, total)
         if self._keep is not None:
-            self._current._keeper = StepKeeper(self._keep, self._next, self._payments.ticket_id)
+            of_run = None if self._correlated is None else self._correlated.key
+            self._current._keeper = StepKeeper(self._keep, self._next, self._payments.ticket_id, of_run)
         return self._current
 
     def _made(self, indices: Indices | None, groups: list[Indices] | None, total: StepSum) -> PlanStep[Tree]:

@@ -60,12 +60,31 @@ def test_a_server_that_starts_again_goes_on_with_the_same_noise(grid, model, tmp
     assert not np.allclose(values(first), values(whole))
 
 
-def test_a_checkpoint_keeps_no_sums_of_correlated_noise_and_says_so_before_anything_is_written(tmp_path):
+def test_a_checkpoint_keeps_sums_of_correlated_noise_where_a_ledger_pays_and_says_so_first(tmp_path):
     with opened(tmp_path / "b.db") as ledger:
-        with pytest.raises(InvalidParameter, match=r"checkpoint must be None with CorrelatedNoise.*noise_file="):
-            strategy_of(ledger, tmp_path / "n", checkpoint=tmp_path / "c")
+        whole = {"ledger": ledger, "scope": "app", "key": "t", "noise_file": tmp_path / "n"}
+        for left_out in (("ledger", "scope", "key"), ("noise_file",), tuple(whole)):
+            options = {name: value for name, value in whole.items() if name not in left_out}
+            with pytest.raises(InvalidParameter, match="needs a ledger, a key and a noise_file with CorrelatedNoise"):
+                PrivateStrategy(FedAvg(), plan=PLAN, checkpoint=tmp_path / "c", **options)
         assert list(ledger.tickets("app")) == []
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("b.db")) == []
+
+
+def test_a_server_with_a_checkpoint_goes_on_with_model_and_noise(grid, model, tmp_path):
+    initial = model(w=np.zeros(6, np.float32), b=np.float32(0.0))
+    with opened(tmp_path / "one.db") as ledger:
+        first = strategy_of(ledger, tmp_path / "one", checkpoint=tmp_path / "c")
+        first.start(grid(3, unmoved), initial, num_rounds=2)
+        shutil.copy(tmp_path / "one", tmp_path / "two")
+        price = ledger.epsilon_charged("app")
+        again = strategy_of(ledger, tmp_path / "one", checkpoint=tmp_path / "c")
+        found = again.start(grid(3, unmoved), initial, num_rounds=4)  # not the model to begin with: the file has one
+        assert [record.round for record in again.records] == [0, 1, 2, 3]
+        assert ledger.epsilon_charged("app") == price
+    with opened(tmp_path / "two.db") as ledger:
+        whole = strategy_of(ledger, tmp_path / "two").start(grid(3, unmoved), initial, num_rounds=4)
+    assert np.array_equal(values(found), values(whole))
 
 
 def test_clients_under_other_names_keep_the_distance_that_correlated_noise_is_charged_for(

@@ -3,6 +3,7 @@
 import csv
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,8 +156,8 @@ def test_a_checkpoint_needs_the_name_of_its_training_and_start(grid, model, tmp_
         strategy.configure_train(1, model(w=np.zeros(6, np.float32)), None, grid(3, moved))
 
 
-def server(folder):
-    command = [sys.executable, str(HERE / "killed_server.py"), str(folder), str(ROUNDS)]
+def server(folder, *options):
+    command = [sys.executable, str(HERE / "killed_server.py"), str(folder), str(ROUNDS), *options]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(Path(fd.__file__).parents[1])])}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
@@ -167,11 +168,12 @@ def server(folder):
     return process
 
 
-def test_killed_by_a_signal_at_random_moments_no_round_is_lost_or_charged_twice(tmp_path):
+@pytest.mark.parametrize("noise", [(), ("correlated",)], ids=["independent", "correlated"])
+def test_killed_by_a_signal_at_random_moments_no_round_is_lost_or_charged_twice(tmp_path, noise):
     """`FERRODP_KILLS=50` for the number that is recorded."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    process = server(whole)
+    process = server(whole, *noise)
     begun = time.monotonic()
     assert process.wait(120) == 0
     lasts = time.monotonic() - begun
@@ -180,13 +182,15 @@ def test_killed_by_a_signal_at_random_moments_no_round_is_lost_or_charged_twice(
     for number in range(KILLS):
         folder = tmp_path / f"run{number}"
         folder.mkdir()
+        if noise:
+            shutil.copy(whole / "noise", folder / "noise")
         chance = random.Random(number)
-        process = server(folder)
+        process = server(folder, *noise)
         time.sleep(chance.uniform(0.0, lasts))
         at_work += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
-        process = server(folder)
+        process = server(folder, *noise)
         assert process.wait(120) == 0
         result = np.load(folder / "result.npz")
         for name in expected:

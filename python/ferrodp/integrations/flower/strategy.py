@@ -55,7 +55,7 @@ class PrivateStrategy:
         Charges all rounds as one (ε, δ) before the first, as for `PrivacyPlan.start`.
     noise_file : path, optional
         Keeps the secret key of a plan's `CorrelatedNoise`, with `key`; as for `PrivacyPlan.start`: a
-        server that starts again goes on with the same noise. Not with a checkpoint, which keeps sums.
+        server that starts again goes on with the same noise.
     delta : float
         At which ε is reported; in (0, 1).
     max_epsilon : float, optional
@@ -65,7 +65,8 @@ class PrivateStrategy:
     checkpoint : str or Path, optional
         A file in which `start` keeps the model, what the inner strategy remembers, and the run, after each round. A
         server that was killed and starts again with it goes on with all of them, and loses no round that was paid for:
-        `ferrodp.federated.RoundCheckpoint` has the rules. With a ledger it needs a `key`.
+        `ferrodp.federated.RoundCheckpoint` has the rules. With a ledger it needs a `key`; with `CorrelatedNoise` a
+        ledger, a key and a `noise_file`.
     on_exhausted : {"end", "fail"}
         What `start` does before a round that the budget or `max_epsilon` does not allow: return what there is, or raise
         Flower's ``PrivacyBudgetExhausted``, with which a run fails with code 200 in its log.
@@ -187,11 +188,11 @@ class PrivateStrategy:
                 "server that starts again has to find; for example key='training-1'"
             )
         # mutant: flower-checkpoint-with-correlated-noise
-        if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise):
+        if checkpoint is not None and isinstance(plan.noise, CorrelatedNoise) and None in (ledger, key, noise_file):
             raise InvalidParameter(
-                "checkpoint must be None with CorrelatedNoise, whose rounds share one stream of noise, got a path: "
-                "give noise_file= with a ledger and a key, and save the model in evaluate_fn; or take independent "
-                "noise, such as ConstantNoise"
+                "a checkpoint needs a ledger, a key and a noise_file with CorrelatedNoise: its rounds share one stream "
+                "of noise, and the ledger alone knows which were drawn; for example ledger=ledger, scope='app', "
+                "key='training', noise_file='training.noise'"
             )
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._on_exhausted = on_exhausted
