@@ -12,6 +12,7 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, PoissonSampledEvent, RdpAccountant, ZcdpAccountant
+from ferrodp.correlated import BandedToeplitz
 from ferrodp.events import AdaptiveClipEvent, ComposedEvent, SelfComposedEvent
 from ferrodp.integrations.mindspore import (
     AdaClippingWithGaussianRandom,
@@ -20,6 +21,7 @@ from ferrodp.integrations.mindspore import (
     DPOptimizerClassFactory,
     IndexedDataset,
     NoiseAdaGaussianRandom,
+    NoiseCorrelatedGaussianRandom,
     NoiseGaussianRandom,
     NoiseMechanismsFactory,
     PrivacyMonitorFactory,
@@ -51,6 +53,7 @@ def test_the_framework_is_not_imported_by_its_names():
     [
         NoiseGaussianRandom,
         NoiseAdaGaussianRandom,
+        lambda: NoiseCorrelatedGaussianRandom(BandedToeplitz(num_steps=8, bands=2)),
         AdaClippingWithGaussianRandom,
         DPOptimizerClassFactory,
         lambda: NoiseMechanismsFactory().create("Gaussian"),

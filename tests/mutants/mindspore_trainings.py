@@ -2,6 +2,7 @@
 
 KILLERS = {
     "mindspore names": "pytest tests/test_mindspore_names.py",
+    "mindspore correlated": "framework mindspore tests/integrations/mindspore/test_correlated_trainings.py",
     "mindspore processes": "framework mindspore tests/integrations/mindspore/test_mindspore_processes.py",
 }
 
@@ -68,5 +69,12 @@ MUTANTS = [
         'mode != "stand_alone"',
         "False",
         "mindspore processes",
+    ),
+    (
+        "a training of MindSpore takes the noise of the one before",
+        "mindspore-training-without-its-noise-file",
+        "noise_file=file",
+        "noise_file=self._noise_file",
+        "mindspore correlated",
     ),
 ]

@@ -6,6 +6,7 @@ The killers run in the environment that `./check frameworks torch` makes.
 KILLERS = {
     "torch bound": "framework torch tests/integrations/torch/loops/test_ghost_bound.py",
     "torch any module": "framework torch tests/integrations/torch/loops/test_any_module.py",
+    "torch correlated loops": "framework torch tests/integrations/torch/loops/test_correlated_loops.py",
     "torch curves": "framework torch tests/integrations/torch/loops/test_training_curves.py",
     "torch layers": "framework torch tests/integrations/torch/loops/test_private_layers.py",
     "torch loops": "framework torch tests/integrations/torch/loops/test_private_training.py",
@@ -315,5 +316,12 @@ MUTANTS = [
         'message["seeded"]',
         "False",
         "torch several",
+    ),
+    (
+        "a private loop does not keep the key of its noise",
+        "private-loop-without-its-noise-file",
+        "noise_file=noise_file",
+        "noise_file=noise_file and f'{noise_file}.{id(self)}'",
+        "torch correlated loops",
     ),
 ]

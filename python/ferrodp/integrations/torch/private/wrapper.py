@@ -85,8 +85,8 @@ def make_private(
         Release the mean loss and the share of clipped gradients of each step, too, from losses that
         ``optimizer.private.watch(losses)`` is given for every batch. In one process, with one clip norm.
     noise_file : path, optional
-        With `CorrelatedNoise` and a `key`: as for `PrivacyPlan.start`. A loop that was killed then goes on with the same
-        noise, at the step after the last one that was charged. Of rank 0; the other processes make no file.
+        With `CorrelatedNoise` and a `key`: as for `PrivacyPlan.start`. A loop that was killed then goes on with the
+        same noise, at the step after the last one that was begun. Of rank 0; the other processes make no file.
 
     Returns
     -------
