@@ -30,6 +30,14 @@ def test_importing_an_integration_imports_no_framework(name):
     assert told == "False\n"
 
 
+def test_importing_the_package_imports_nothing_of_scipy():
+    """It takes as long as all of the package, and more: what needs it imports it in its functions."""
+    code = "import sys, ferrodp.cli; print(sorted(name for name in sys.modules if name.split('.')[0] == 'scipy'))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told == "[]\n"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("nvflare") is not None, reason="NVFlare is installed")
 def test_a_filter_without_nvflare_says_what_to_install():
     from ferrodp.integrations.nvflare import GaussianUpdateFilter

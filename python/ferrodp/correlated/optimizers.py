@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from ferrodp.correlated import prefix_errors
 from ferrodp.correlated.sensitivity import most_participations
@@ -72,6 +71,8 @@ def banded_toeplitz(
         # xᵢ moves cᵢ and all that follow.
         return math.log(squared_error) + math.log(squared_sensitivity), np.cumsum(slope[:0:-1])[::-1]
 
+    from scipy import optimize  # slow to import
+
     first = square_root(bands)
     # What one step adds to a sum that takes part again and again is better spread out: start from a column that falls.
     found = optimize.minimize(
@@ -101,6 +102,8 @@ def buffered_toeplitz(
 
     Over logits of the decays, and weights eᵛⁱ/(1 + Σeᵛʲ), by BFGS from several beginnings.
     """
+    from scipy import optimize  # slow to import
+
     loss = _buffer_loss(num_steps, participations, separation, objective)
     best = None
     for spread in (1.0, 0.6, 1.5):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft, linalg, signal
 
 Doubles = npt.NDArray[np.float64]
 
@@ -23,6 +22,8 @@ _COLUMNS = 256
 def inverse_series(column: Doubles, num_terms: int) -> Doubles:
     """Return the first coefficients of 1/c(x), c₀ = 1."""
     if column.size * num_terms <= _LONG:
+        from scipy import signal  # slow to import
+
         impulse = np.zeros(num_terms)
         impulse[0] = 1.0
         return np.asarray(signal.lfilter([1.0], column, impulse), dtype=np.float64)
@@ -38,6 +39,8 @@ def inverse_series(column: Doubles, num_terms: int) -> Doubles:
 
 def product(first: Doubles, second: Doubles, num_terms: int) -> Doubles:
     """Return the first coefficients of a product of series."""
+    from scipy import fft  # slow to import
+
     size = fft.next_fast_len(min(first.size, num_terms) + min(second.size, num_terms), real=True)
     transformed = fft.rfft(first[:num_terms], size) * fft.rfft(second[:num_terms], size)
     found = np.zeros(num_terms)
@@ -58,6 +61,8 @@ def of_response(response: Doubles) -> Doubles:
 
 def of_banded(diagonals: Doubles) -> Doubles:
     """Return the standard deviations for any lower triangular matrix with few diagonals: (b, T) as in `sensitivity`."""
+    from scipy import linalg  # slow to import
+
     _, num_steps = diagonals.shape
     squares = np.zeros(num_steps)
     for start in range(0, num_steps, _COLUMNS):
@@ -97,6 +102,8 @@ def inverse_buffers(decays: Sequence[float], weights: Sequence[float]) -> tuple[
     The state of the inverse moves by diag(θ) − ω·1ᵀ, which √ω makes symmetric: eigenvalues λ are real and lie between
     the decays, and wᵢ is the squared product of eigenvector i with √ω.
     """
+    from scipy import linalg  # slow to import
+
     root = np.sqrt(np.asarray(weights))
     rates, vectors = linalg.eigh(np.diag(np.asarray(decays)) - np.outer(root, root))
     return rates, (vectors.T @ root) ** 2

@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from ferrodp._base import _validate
 from ferrodp.mechanisms.gaussian import GaussianMechanism
@@ -134,6 +133,8 @@ def rounds(epsilon: float, delta: float, groups: int) -> tuple[Round, ...]:
 
 def _threshold(mechanism: GaussianMechanism, delta: float, groups: int) -> float:
     """Return what one key of a unit, of as many as it has, reaches with probability δ at most, rounding included."""
+    from scipy import special  # slow to import
+
     deviation = mechanism.standard_deviation
     degrees = np.arange(1, groups + 1, dtype=np.float64)
     # 1e-9 of δ for the rounding of the quantile
