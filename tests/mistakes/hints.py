@@ -2,14 +2,14 @@
 
 Each row stands for the places in the sources whose words its message has; `test_hints.py` sees that no place with a way
 out is left over. Conversions of columns and arrays have tables of their own (`test_conversions.py`), and so have values
-that are offered for single parameters (`test_every_parameter.py`).
+that are offered for single parameters (`test_every_parameter.py`). What the programs print is in
+`hints_of_programs.py`.
 """
 
 import datetime
 import pickle
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,12 @@ from ferrodp.events import (
     SelfComposedEvent,
 )
 from ferrodp.statistics import models
+from support.hints import Hint
 
 REMOVE, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 DAY, NEXT_DAY = datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6}
-
-
-@dataclass(frozen=True)
-class Hint:
-    """A mistake whose message has these words, and what they say to do; both get a context with a ledger."""
-
-    words: str
-    mistake: Callable[[Any], object]
-    way: Callable[[Any], object]
 
 
 def fresh(name: str) -> Path:

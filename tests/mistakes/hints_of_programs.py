@@ -1,0 +1,222 @@
+"""What the programs say to do instead: the command line, the demo and the page, as `hints.py` has it of the library."""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from mistaken_objects import EVENT
+from pyarrow import parquet
+
+from ferrodp.cli import main
+from ferrodp.demo import checkpoint, records
+from ferrodp.explorer.lessons.costs import spending
+from support.hints import Hint
+
+
+class PrintedError(ValueError):
+    """What a command has printed."""
+
+
+def command(line: str) -> tuple[int, str]:
+    """Run a command in this process; return its exit code and all that it has printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = main(line.split())
+    return code, printed.getvalue()
+
+
+def says(line: str, *, code: int) -> None:
+    """Raise what a command prints, which has to end with a code."""
+    found, printed = command(line)
+    assert found == code, printed
+    raise PrintedError(printed)
+
+
+def does(line: str) -> str:
+    """Run a command that has to succeed; return what it has printed."""
+    code, printed = command(line)
+    assert code == 0, printed
+    return printed
+
+
+def visits(line: str) -> str:
+    """Write a table of ages and regions, and return the arguments of a command that reads it."""
+    Path("visits.csv").write_text("age,region\n30,north\n40,south\n", encoding="utf-8")
+    return f"stats visits.csv --epsilon 1 {line}"
+
+
+def groups(kind: Any, keys: str) -> str:
+    """Write a Parquet table with a column of a type, and return the arguments that count its rows by keys."""
+    parquet.write_table(pyarrow.table({"x": pyarrow.array([None], kind)}), "x.parquet")
+    return f"stats x.parquet --count --epsilon 1 --group-by x={keys}"
+
+
+def demonstrated(options: str = "", *, task: str = "federated", then: str = "") -> str:
+    """Train the demo for a round that a ledger pays for, and return the arguments of what is done then."""
+    start = f"demo --task {task} --rounds 1 --ledger demo.db --epsilon 2 --noise-multiplier 9"
+    if not Path("demo.db").exists():
+        does(f"{start} {options}")
+    return f"{start} {then}"
+
+
+def of_other_version(room: Any) -> Path:
+    """Write a checkpoint of another version."""
+    path = Path("checkpoint.json")
+    path.write_text('{"version": 0}')
+    return path
+
+
+def moved_away(room: Any) -> None:
+    """Move a checkpoint away, after which there is none."""
+    path = of_other_version(room)
+    path.rename("away.json")
+    assert room.load(path) is None
+
+
+def restored(c: Any) -> str:
+    """Return the arguments that make a ledger of a backup."""
+    does(f"ledger backup {c.path} --output backup.jsonl")
+    return "ledger import restored.db --from backup.jsonl --reason lost"
+
+
+STATISTICS = [
+    Hint(
+        "is not COLUMN:LOWER,UPPER, such as age:0,120",
+        lambda c: says(visits("--mean age"), code=2),
+        lambda c: does(visits("--mean age:0,120")),
+    ),
+    Hint(
+        "is not COLUMN:LOWER,UPPER:Q,Q,..., such as age:0,120:0.25,0.5",
+        lambda c: says(visits("--quantiles age:0,120"), code=2),
+        lambda c: does(visits("--quantiles age:0,120:0.25,0.5")),
+    ),
+    Hint(
+        "is not COLUMN=NAME,NAME,..., such as region=north,south",
+        lambda c: says(visits("--count --group-by region"), code=2),
+        lambda c: does(visits("--count --group-by region=north,south")),
+    ),
+    Hint(
+        "such as --count or --mean age:0,120",
+        lambda c: says(visits(""), code=4),
+        lambda c: (does(visits("--count")), does(visits("--mean age:0,120"))),
+    ),
+    Hint(
+        "must be dates such as 2026-01-31",
+        lambda c: says(groups(pyarrow.date32(), "january"), code=4),
+        lambda c: does(groups(pyarrow.date32(), "2026-01-31")),
+    ),
+    Hint(
+        "must be times such as 2026-01-31T12:00, got",
+        lambda c: says(groups(pyarrow.timestamp("us"), "noon"), code=4),
+        lambda c: does(groups(pyarrow.timestamp("us"), "2026-01-31T12:00")),
+    ),
+    Hint(
+        "must be times such as 2026-01-31T12:00+00:00",
+        lambda c: says(groups(pyarrow.timestamp("us", "UTC"), "2026-01-31T12:00"), code=4),
+        lambda c: does(groups(pyarrow.timestamp("us", "UTC"), "2026-01-31T12:00+00:00")),
+    ),
+    Hint(
+        "must be times such as 12:00",
+        lambda c: says(groups(pyarrow.time64("us"), "noon"), code=4),
+        lambda c: does(groups(pyarrow.time64("us"), "12:00")),
+    ),
+]
+"""Of `ferrodp stats`."""
+
+LEDGERS = [
+    Hint(
+        "use a scope that the message lists, or create it",
+        lambda c: says(f"ledger status {c.path} --scope hospitl --json", code=7),
+        lambda c: (
+            does(f"ledger status {c.path} --scope hospital/images"),
+            does(f"ledger create {c.path} --scope hospitl --epsilon 1 --delta 1e-6"),
+            does(f"ledger status {c.path} --scope hospitl"),
+        ),
+    ),
+    Hint(
+        "check the path, or begin one with 'ferrodp ledger create'",
+        lambda c: says("ledger status none.db --json", code=8),
+        lambda c: (
+            does("ledger create none.db --scope a --epsilon 1 --delta 1e-6"),
+            does("ledger status none.db"),
+        ),
+    ),
+    Hint(
+        "There may be more: see --limit.",
+        lambda c: (
+            c.ledger.reserve("hospital/images", EVENT),
+            c.ledger.reserve("hospital/images", EVENT),
+            says(f"ledger tickets {c.path} --limit 1", code=0),
+        ),
+        lambda c: [
+            c.ledger.reserve("hospital/images", EVENT),
+            printed := does(f"ledger tickets {c.path} --limit 9"),
+            printed.index("ticket"),
+        ],
+    ),
+    Hint(
+        "lower caps by\nit with 'lower-cap', or freeze",
+        lambda c: says(restored(c), code=0),
+        lambda c: (
+            does("ledger lower-cap restored.db --scope hospital/images --epsilon 3 --reason unknown"),
+            does("ledger freeze restored.db --scope hospital/images --reason unknown"),
+        ),
+    ),
+]
+"""Of `ferrodp ledger`, and of what ends it."""
+
+DEMO = [
+    Hint(
+        "begin another one with another --output",
+        lambda c: says(demonstrated().replace("demo.db", "other.db"), code=11),
+        lambda c: does(demonstrated(then="--output other").replace("demo.db", "other.db")),
+    ),
+    Hint(
+        "holds a training with --data-seed 0, not 1: continue it with that, or begin another with another --output",
+        lambda c: says(demonstrated(then="--data-seed 1"), code=4),
+        lambda c: (
+            does(demonstrated(then="--data-seed 0")),
+            does(demonstrated(then="--data-seed 1 --output other")),
+        ),
+    ),
+    Hint(
+        "holds a training in scope 'demo', not 'other': continue it there, or begin another with another --output",
+        lambda c: says(demonstrated(then="--scope other"), code=4),
+        lambda c: (
+            does(demonstrated(then="--scope demo")),
+            does(demonstrated(then="--scope other --output other")),
+        ),
+    ),
+    Hint(
+        "json holds a training with --data-seed 0, not 1: continue it with that, or begin another with another",
+        lambda c: says(demonstrated(task="training", then="--data-seed 1"), code=4),
+        lambda c: (
+            does(demonstrated(task="training", then="--data-seed 0")),
+            does(demonstrated(task="training", then="--data-seed 1 --output other")),
+        ),
+    ),
+    Hint(
+        "is not a checkpoint of this version; move it away to begin anew",
+        lambda c: checkpoint.Checkpoint.load(of_other_version(c)),
+        lambda c: moved_away(checkpoint.Checkpoint),
+    ),
+    Hint(
+        "is not a checkpoint of this version; move it away to begin anew",
+        lambda c: records.load(of_other_version(c)),
+        lambda c: moved_away(records),
+    ),
+]
+"""Of `ferrodp demo` and what it trains."""
+
+PAGE = [
+    Hint(
+        "take a larger one, or more noise",
+        lambda c: spending.crash(0.2, 1.0, 7),
+        lambda c: (spending.crash(20.0, 1.0, 7), spending.crash(0.2, 99.0, 7)),
+    ),
+]
+"""Of the lessons' programs."""
+
+HINTS = [*STATISTICS, *LEDGERS, *DEMO, *PAGE]
