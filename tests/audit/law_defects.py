@@ -70,6 +70,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the residuals of a table cost as much as one number": ("tables",),
     "tables of several rows of a unit cost those of one": ("tables, several rows",),
     "a replaced row moves residuals as far as one that comes": ("tables, replaced",),
+    "the noise of tables is that for nine tenths of what a unit moves": ("tables",),
     "residuals lack the size of a column": ("tables",),
     "the product of a response has another law": ("coded answers",),
     "the weight of a response is rounded down": ("coded answers, exactly",),

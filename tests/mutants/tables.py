@@ -100,6 +100,13 @@ MUTANTS = [
         "tables",
     ),
     (
+        "the noise of tables is that for nine tenths of what a unit moves",
+        "noise-of-tables-for-nine-tenths-of-what-a-unit-moves",
+        "Fraction(sensitivity)",
+        "Fraction(sensitivity) * Fraction(9, 10)",
+        "tables",
+    ),
+    (
         "residuals that other programs get still have their margins",
         "residuals-for-other-programs-with-margins",
         "values - values.mean(axis=axis, keepdims=True)",

@@ -1,9 +1,11 @@
 """Contingency tables: exact integers with the stated sensitivity, the least noise, the best linear reconstruction."""
 
+import collections
 import datetime
 import itertools
 import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,12 +14,14 @@ from hypothesis import strategies as st
 
 import ferrodp as fd
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.events import DiscreteGaussianEvent, NeighboringRelation
-from ferrodp.mechanisms import DiscreteGaussianMechanism
+from ferrodp.events import DiscreteGaussianEvent, GaussianEvent, NeighboringRelation
+from ferrodp.statistics.marginals import release
 from ferrodp.statistics.marginals.release import _reconstruct
 from ferrodp.statistics.marginals.workload import plan, subsets
+from ferrodp.sums.clipped import integers_flat, release_flat
 from reference import marginals as slow
 
+Released = collections.namedtuple("Released", ["integers", "norm", "multiplier", "sensitivity"])
 ADD, REPLACE, SPECIAL = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
     NeighboringRelation.REPLACE_ONE,
@@ -40,15 +44,14 @@ def tables_of(rows, sizes, workload, **options):
 
 @pytest.fixture
 def released(monkeypatch):
-    """What was about to be noised, and by which mechanism."""
+    """The integers about to be noised, how far one row moves them, the noise in these, and how far a unit does."""
     seen = []
-    release = DiscreteGaussianMechanism.release
 
-    def record(mechanism, value, **options):
-        seen.append((mechanism, value.copy()))
-        return release(mechanism, value, **options)
+    def record(total, multiplier, *args, recorded, **options):
+        seen.append(Released(integers_flat(total), total.clip_norm, multiplier, recorded[1]))
+        return release_flat(total, multiplier, *args, recorded=recorded, **options)
 
-    monkeypatch.setattr(DiscreteGaussianMechanism, "release", record)
+    monkeypatch.setattr(release, "release_flat", record)
     return seen
 
 
@@ -66,7 +69,7 @@ def test_what_is_measured_is_what_the_matrices_say(sizes, workload, released):
     tables = tables_of([*map(tuple, rows), None], sizes, workload)
 
     expected = slow.strategy(sizes, tables._measured.weights) @ slow.histogram(sizes, map(tuple, rows))
-    assert released[0][1].tolist() == expected.tolist()
+    assert released[0].integers.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE, SPECIAL], ids=lambda each: each.name)
@@ -75,7 +78,7 @@ def test_no_neighbor_of_a_small_database_is_further_than_what_is_charged(sizes, 
     """All databases of up to two rows, and for several rows a unit the worst pair of them."""
     tables = tables_of([], sizes, workload, neighboring_relation=relation)
     matrix = slow.strategy(sizes, tables._measured.weights)
-    mechanism = released[0][0]
+    drawn = released[0]
     columns = {row: matrix @ slow.histogram(sizes, [row]) for row in slow.records(sizes)}
     furthest = 0
     for one, other in itertools.product(columns, repeat=2):
@@ -83,13 +86,18 @@ def test_no_neighbor_of_a_small_database_is_further_than_what_is_charged(sizes, 
             continue  # a row comes, or becomes a null record
         furthest = max(furthest, sum(int(x) ** 2 for x in columns[one] - columns[other]))
 
-    charged = mechanism.l2_sensitivity**2
+    charged = Fraction(drawn.sensitivity) ** 2
     assert furthest <= charged
     assert relation is REPLACE or furthest >= charged * (1 - 1e-12)
     assert relation is not REPLACE or furthest >= charged / 2
-    assert tables.event == DiscreteGaussianEvent(
-        scale=mechanism.scale, l2_sensitivity=mechanism.l2_sensitivity, dimension=len(matrix)
+    # The event is of no more noise than is drawn, and the noise no less than ε and δ need.
+    assert isinstance(tables.event, GaussianEvent)
+    assert Fraction(tables.event.noise_multiplier) * Fraction(drawn.sensitivity) <= Fraction(drawn.multiplier) * (
+        Fraction(drawn.norm)
     )
+    accountant = fd.accounting.GdpAccountant()
+    accountant.compose(tables.event)
+    assert accountant.epsilon(1e-6) <= 1.0
     # The code itself, on neighbors: no row's integers depend on the other row.
     records = slow.records(sizes)
     other = records[-1]
@@ -97,7 +105,7 @@ def test_no_neighbor_of_a_small_database_is_further_than_what_is_charged(sizes, 
         released.clear()
         for rows in ([other, one], [other]):
             tables_of(rows, sizes, workload, neighboring_relation=relation)
-        moved = released[0][1].astype(object) - released[1][1].astype(object)
+        moved = released[0].integers.astype(object) - released[1].integers.astype(object)
         assert moved.tolist() == columns[one].tolist()
 
 
@@ -105,9 +113,40 @@ def test_several_rows_of_a_unit_move_the_tables_as_far_as_is_charged(released):
     rows = [(0, 0)] * 3
     for data in (rows, []):
         tables_of(data, (2, 3), 2, max_contributions=3)
-    moved = released[0][1].astype(object) - released[1][1].astype(object)
+    moved = released[0].integers.astype(object) - released[1].integers.astype(object)
 
-    assert sum(int(x) ** 2 for x in moved) == pytest.approx(released[0][0].l2_sensitivity ** 2, rel=1e-12)
+    assert sum(int(x) ** 2 for x in moved) == pytest.approx(released[0].sensitivity ** 2, rel=1e-12)
+    assert sum(int(x) ** 2 for x in moved) <= Fraction(released[0].sensitivity) ** 2
+    assert released[0].multiplier * released[0].norm >= released[0].sensitivity
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(1, 1e-5), (2**20, 1.0)])
+def test_noise_that_is_too_wide_for_the_grid_of_sums_is_discrete(rows, epsilon):
+    """The same reconstruction: a chi-square of 120 cells, of which 6 depend on each other, within 6 deviations."""
+    source = fd.testing.seeded(bytes(32))
+    squares = 0.0
+    for _ in range(20):
+        tables = tables_of([(0, 0)] * 5, (2, 3), 2, max_contributions=rows, epsilon=epsilon, source=source)
+        assert isinstance(tables.event, DiscreteGaussianEvent)
+        squares += ((tables.table(("c0", "c1")) / tables.standard_error(("c0", "c1"))) ** 2).sum()
+
+    assert tables.event.l2_sensitivity == pytest.approx(rows * math.sqrt(tables._measured.squared_norm), rel=1e-12)
+    assert squares / 120 == pytest.approx(1.0, abs=6 * math.sqrt(12 / 120))
+
+
+def test_a_workload_of_more_than_one_measurement_holds_is_refused():
+    with pytest.raises(InvalidParameter, match="too many for one measurement; measure some of them at a time"):
+        plan((10**7, *[10] * 200), {(0, i): 1.0 for i in range(1, 200)})
+
+
+def test_a_row_moves_what_is_measured_by_a_norm_of_the_grid_of_sums():
+    """From 2²⁹ up to below 2³⁰, so that the grid is 1 and no sum of 2³² rows is beyond 2⁶²."""
+    for sizes, workload in CASES:
+        measured = tables_of([], sizes, workload)._measured
+
+        assert measured.squared_norm <= Fraction(measured.norm) ** 2
+        assert 2.0**29 <= measured.norm < 2.0**30
+        assert max(w * measured.cells(of) for of, w in measured.weights.items()) <= 2**31
 
 
 @pytest.mark.parametrize(("sizes", "workload"), CASES)
@@ -314,7 +353,8 @@ def test_columns_of_every_kind_are_read_as_in_histograms():
     }
     public = {"day": days, "kind": ["u", "v"], "flag": [False, True]}
     for frame in (pandas.DataFrame(columns).astype({"kind": "category"}), polars.DataFrame(columns)):
-        tables = fd.private_marginals(frame, 4, categories=public, bins={"size": [0, 30, 59]}, epsilon=19.0, delta=1e-6)
+        given = {"categories": public, "bins": {"size": [0, 30, 59]}, "source": fd.testing.seeded(bytes(32))}
+        tables = fd.private_marginals(frame, 4, **given, epsilon=19.0, delta=1e-6)
         assert tables.table("flag") == pytest.approx([15.0, 45.0], abs=3)
         assert tables.table(("size", "day")) == pytest.approx(np.full((2, 2), 15.0), abs=4)
         assert tables["day"].to_frame().index.tolist() == days

@@ -28,6 +28,7 @@ from ferrodp.events import (
 from ferrodp.events.base import check_relation
 from ferrodp.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
+from ferrodp.mechanisms.gaussian import GaussianMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
 from ferrodp.statistics._column import Keep
@@ -223,6 +224,13 @@ def _calibrated(epsilon: float, delta: float, l1: int, squared_l2: int, dimensio
     """Return the mechanism; a dashboard asks for the same one again and again."""
     with part_of_a_statistic():
         return _discrete(epsilon, delta, l1, squared_l2, dimension)
+
+
+@functools.lru_cache(maxsize=256)
+def gaussian_multiplier(epsilon: float, delta: float) -> float:
+    """Return the noise multiplier of one Gaussian release with this guarantee."""
+    with part_of_a_statistic():
+        return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, l2_sensitivity=1.0).noise_multiplier
 
 
 def _discrete(epsilon: float, delta: float, l1: int, squared_l2: int, dimension: int) -> Mechanism:

@@ -41,6 +41,7 @@ FloatTree: TypeAlias = (
 )
 """What is released where the types do not say what the template was."""
 
+_MOST_ROWS = 2**32
 _event_of = functools.lru_cache(maxsize=64)(lambda multiplier: GaussianEvent(noise_multiplier=multiplier))
 """The event of a release: the very one, for a noise multiplier that was released with before."""
 
@@ -275,6 +276,17 @@ def integers_flat(total: GridSum[Any]) -> npt.NDArray[np.int64]:
     return np.asarray(total._native.snapshot()[1])
 
 
+def sum_of_integers(integers: npt.NDArray[np.int64], l2_sensitivity: float) -> GridSum[npt.NDArray[Any]]:
+    """Return the sum of at most 2³² rows, each within that norm, given as integers: a copy, to be released once.
+
+    The integers are the sum itself: its grid is 1, so that the norm is from 2²⁹ up to below 2³⁰. None of them may be
+    beyond 2³² times the norm.
+    """
+    native = _native.GridSum.from_integers(integers, l2_sensitivity, "float64", None, _MOST_ROWS, None)
+    assert native.granularity_exponent == 0
+    return GridSum(native, Layout((integers.size,), np.dtype(np.float64)), l2_sensitivity)
+
+
 def release_flat(
     total: GridSum[Any],
     multiplier: float,
@@ -284,11 +296,13 @@ def release_flat(
     threads: int | None = None,
     out: npt.NDArray[Any] | None = None,
     distance: int = 1,
+    recorded: tuple[PrivacyEvent, float] | None = None,
 ) -> npt.NDArray[Any]:
     """Return what `GridSum.release` returns as one array, all coordinates in the order of the template.
 
     For callers that split it themselves. The numbers are checked already. It is `out`, of that size and dtype, if that
-    is given, but not where releases are recorded. How many clip norms apart neighbors are, 1 or 2, is for the record.
+    is given, but not where releases are recorded. How many clip norms apart neighbors are, 1 or 2, is for the record;
+    so is what else the release costs, for neighbors that are otherwise far apart.
     """
     drawn_from = source_or_default(source)
     payer = payer_of(drawn_from) if ticket is None else None
@@ -297,8 +311,8 @@ def release_flat(
         replaced = relation is NeighboringRelation.REPLACE_ONE
         # mutant: sum-of-replaced-rows-costs-what-one
         paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
-        cost = GaussianEvent(noise_multiplier=paid)
-        drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(cost), cost)
+        price = GaussianEvent(noise_multiplier=paid)
+        drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(price), price)
     if out is None:
         out = np.empty(total._layout.size, total._layout.dtype)
     observer = OBSERVER.get()
@@ -309,14 +323,15 @@ def release_flat(
     if observer is not None and integers is not None:
         # mutant: replaced-rows-recorded-as-if-they-came
         apart = max(2, distance) if observer.neighboring_relation is NeighboringRelation.REPLACE_ONE else distance
+        # The same noise, in units of the distance.
+        cost, sensitivity = recorded or (_event_of(multiplier / apart), apart * total._clip_norm)
         out = observer.saw(
             total,
             integers,
             out,
-            # The same noise, in units of the distance.
-            event=_event_of(multiplier / apart),
+            event=cost,
             norm="L2",
-            sensitivity=apart * total._clip_norm,
+            sensitivity=sensitivity,
             # mutant: sum-reports-sensitivity-in-steps-of-grid
             unit=total.granularity,
             public=(f"denominator={divisor!r}",),

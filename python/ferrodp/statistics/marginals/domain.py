@@ -20,7 +20,7 @@ from ferrodp.statistics.counts import ascending_edges, matching, places, public_
 
 __all__: list[str] = []
 
-MAX_ROWS = 2**33
+MAX_ROWS = 2**32
 
 
 @dataclass(frozen=True, slots=True)

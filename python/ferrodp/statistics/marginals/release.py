@@ -5,25 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
+from ferrodp._numerics.rounding import sqrt_up
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import NeighboringRelation
+from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import budget
+from ferrodp.statistics._budget import Budget, budget, gaussian_multiplier
 from ferrodp.statistics._column import add_counts
 from ferrodp.statistics.marginals.domain import axes_of, cells_of
 from ferrodp.statistics.marginals.released import Floats, PrivateMarginals
 from ferrodp.statistics.marginals.workload import Measured, Set, plan, tables_of
+from ferrodp.sums.clipped import release_flat, sum_of_integers
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_marginals"]
 
+_MOST_NOISE = 2.0**14
+"""How many norms below 2³⁰ Gaussian noise on sums may be wide: 2⁴⁴ steps of their grid."""
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 Ints = npt.NDArray[np.int64]
 
@@ -85,14 +89,18 @@ def private_marginals(
     Notes
     -----
     The measurement is the residual basis of [XHK23] in its integer form, with noise that is optimal for the total
-    squared error of the workload, here as one vector of integers with one discrete Gaussian scale [CKS20]. Its squared
-    L2 sensitivity is a whole number, computed exactly: see the page *Tables* of the proofs. Noise variances are
-    closed forms; rounding the weights of the measurement to whole numbers moves them by less than 2 %.
+    squared error of the workload, here as one vector of integers. Its squared L2 sensitivity is a whole number,
+    computed exactly: see the page *Tables* of the proofs. The noise is Gaussian, rounded to integers exactly, so ε and
+    δ are those of the Gaussian mechanism [BW18, Theorem 8]. From 2¹⁴ times what one row moves, where ε is small or
+    `max_contributions` large, it is discrete Gaussian [CKS20]. Noise variances are closed forms; rounding the weights
+    of the measurement to whole numbers moves them by less than 2 %.
 
     All tables of three columns among 15, with 2·10⁷ cells in all, take some seconds, and 16 bytes of memory a cell.
 
     References
     ----------
+    [BW18] Balle, Wang, "Improving the Gaussian mechanism for differential privacy: analytical calibration and optimal
+    denoising", ICML 2018.
     [CKS20] Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020.
     [XHK23] Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss
     functions", NeurIPS 2023.
@@ -107,12 +115,12 @@ def private_marginals(
     >>> tables
     <PrivateMarginals: 3 tables of 3 columns; ε=1, δ=1e-06>
     >>> tables["region", "age"].labels[:2], round(tables.standard_error(("region", "age")), 1)
-    ((('north', '[0, 40)'), ('north', '[40, 120]')), 5.9)
+    ((('north', '[0, 40)'), ('north', '[40, 120]')), 5.5)
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     if not spent.delta:
         raise InvalidParameter(
-            "delta must be above 0, got 0: the noise of tables is discrete Gaussian; for example delta=1e-6. "
+            "delta must be above 0, got 0: the noise of tables is Gaussian; for example delta=1e-6. "
             "For δ = 0 take private_histogram"
         )
     axes = axes_of(categories, bins, missing)
@@ -123,23 +131,82 @@ def private_marginals(
     apart = measured.squared_distance if spent.replaces else norm
     rows = spent.max_contributions
     # mutant: tables-of-several-rows-cost-those-of-one
-    mechanism = spent.mechanism(rows, squared_l2_sensitivity=rows**2 * apart, dimension=measured.dimension)
+    noise = _noise(spent, measured, rows**2 * apart)
     cells = cells_of(frame, axes)
     counts = _measure(measured, cells)
     distance = Fraction(1) if not spent.replaces else _root_up(Fraction(norm, apart))
-    (drawn_from,) = spent.sources(mechanism.event, null_distance=distance)
-    mechanism.release(counts, out=counts, source=drawn_from)
+    (drawn_from,) = spent.sources(noise.event, null_distance=distance)
+    noised = noise.release(counts, drawn_from)
     return PrivateMarginals(
         epsilon=spent.epsilon,
         delta=spent.delta,
-        event=mechanism.event,
+        event=noise.event,
         unit=spent.unit,
         neighboring_relation=spent.relation,
         _axes=axes,
         _measured=measured,
-        _scale=float(mechanism.scale),
-        _tables=_reconstruct(measured, counts),
+        _scale=noise.deviation,
+        _tables=_reconstruct(measured, noised),
     )
+
+
+class _Rounded(NamedTuple):
+    """Gaussian noise rounded to integers: so many times the norm of what is measured, which a unit moves so far."""
+
+    norm: float
+    multiplier: float
+    sensitivity: float
+
+    @property
+    def deviation(self) -> float:
+        """In units of the integers."""
+        return self.multiplier * self.norm
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the noise that is drawn costs."""
+        exact = Fraction(self.multiplier) * Fraction(self.norm) / Fraction(self.sensitivity)
+        return GaussianEvent(noise_multiplier=_validate.rounded(exact, "down"))
+
+    def release(self, counts: Ints, source: NoiseSource) -> Floats:
+        """Return the integers with noise, in their place in memory."""
+        total, into = sum_of_integers(counts, self.norm), counts.view(np.float64)
+        about = (self.event, self.sensitivity)
+        return release_flat(total, self.multiplier, None, source, None, out=into, recorded=about)
+
+
+class _Discrete(NamedTuple):
+    """Discrete Gaussian noise, beyond the widest of the other kind."""
+
+    mechanism: Any
+
+    @property
+    def deviation(self) -> float:
+        """In units of the integers."""
+        return float(self.mechanism.scale)
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the noise that is drawn costs."""
+        found: PrivacyEvent = self.mechanism.event
+        return found
+
+    def release(self, counts: Ints, source: NoiseSource) -> Ints:
+        """Return the integers with noise, in their place in memory."""
+        self.mechanism.release(counts, out=counts, source=source)
+        return counts
+
+
+def _noise(spent: Budget, measured: Measured, squared: int) -> _Rounded | _Discrete:
+    """Return the noise for what is measured, which a unit moves by the root of `squared` at most."""
+    sensitivity = sqrt_up(Fraction(squared))
+    # mutant: noise-of-tables-for-nine-tenths-of-what-a-unit-moves
+    due = Fraction(gaussian_multiplier(spent.epsilon, spent.delta)) * Fraction(sensitivity)
+    multiplier = _validate.rounded(due / Fraction(measured.norm), "up")
+    if multiplier < _MOST_NOISE:
+        return _Rounded(measured.norm, multiplier, sensitivity)
+    rows = spent.max_contributions
+    return _Discrete(spent.mechanism(rows, squared_l2_sensitivity=squared, dimension=measured.dimension))
 
 
 def _measure(measured: Measured, cells: list[Ints]) -> Ints:
@@ -165,7 +232,7 @@ def _measure(measured: Measured, cells: list[Ints]) -> Ints:
     return found
 
 
-def _reconstruct(measured: Measured, noised: Ints) -> dict[Set, Floats]:
+def _reconstruct(measured: Measured, noised: Ints | Floats) -> dict[Set, Floats]:
     r"""Return all tables, each in the place of what was measured for it.
 
     Let y be an unbiased table whose margins are right for all columns before i, wherever their sums are taken. Adding

@@ -42,7 +42,7 @@ class Residual(NamedTuple):
     >>> tables = fd.private_marginals({"x": [0, 1, 1]}, 1, categories={"x": [0, 1]}, epsilon=1.0, delta=1e-6)
     >>> residual = tables.residuals()["x",]
     >>> residual.values.shape, round(residual.deviation, 2)
-    ((2,), 4.53)
+    ((2,), 4.22)
     """
 
     values: Floats
@@ -161,7 +161,7 @@ class PrivateMarginals(Mapping[tuple[str, ...], Estimate[Any]]):
         >>> import ferrodp as fd
         >>> tables = fd.private_marginals({"x": [0, 1, 1]}, 1, categories={"x": [0, 1]}, epsilon=1.0, delta=1e-6)
         >>> round(tables.standard_error("x"), 2)
-        4.53
+        4.22
         """
         return math.sqrt(
             self._measured.variance(self._place((columns,) if isinstance(columns, str) else columns), self._scale)

@@ -8,8 +8,8 @@ A: by :math:`I = (I - J/n) + J/n` on each axis.
 *Measured* are integers: :math:`q_S = w_S \bigotimes_{i \in S} (n_i I - J)\, m_S`, with whole numbers :math:`w_S`, for
 all S within a table of the workload. One row adds a column of the matrix, whose squared L2 norm is
 :math:`w_S^2 \prod_i ((n_i - 1)^2 + (n_i - 1)) = w_S^2 \prod_i n_i (n_i - 1)`, for every row the same. So the sum of
-these numbers is the squared L2 sensitivity of all that is measured, exactly, and one discrete Gaussian scale s serves
-all.
+these numbers is the squared L2 sensitivity of all that is measured, exactly, and Gaussian noise of one deviation s
+serves all.
 
 *Variance.* :math:`q_S / (w_S \prod n_i) = P_S m_S` plus noise of deviation :math:`\sigma_S = s / (w_S \prod n_i)`, of
 which only the part in the image of :math:`P_S` is used. A cell of A then has the variance
@@ -36,11 +36,12 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
+from ferrodp._numerics.rounding import sqrt_up
 from ferrodp.errors import InvalidParameter, InvalidType
-from ferrodp.statistics.marginals.domain import MAX_ROWS
 
 __all__: list[str] = []
 
@@ -48,8 +49,8 @@ Set = tuple[int, ...]
 MAX_CELLS = 10**7
 """The most cells that one table may have."""
 _MAX_TABLES = 10**5
-_RANGE = 2**62 // MAX_ROWS
-"""What w·∏n is at most: then no sum over 2³³ rows is beyond 2⁶², and a table of 10⁷ cells has w ≥ 53."""
+_NORM = 2**30 - 1
+"""The most that one row may move all that is measured: then no sum over 2³² rows is beyond 2⁶²."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,11 @@ class Measured:
         """The squared L2 norm of what one row adds to all that is measured."""
         # mutant: residuals-of-a-table-cost-as-much-as-one
         return sum(w * w * math.prod(self.sizes[i] * (self.sizes[i] - 1) for i in of) for of, w in self.weights.items())
+
+    @property
+    def norm(self) -> float:
+        """The root of `squared_norm`, rounded up; 2²⁹ where that is less, as rounded weights may have it."""
+        return max(sqrt_up(Fraction(self.squared_norm)), 2.0**29)
 
     @property
     def squared_distance(self) -> int:
@@ -127,11 +133,21 @@ def plan(sizes: tuple[int, ...], workload: dict[Set, float]) -> Measured:
             factor[of] += weight * total / rest / rest
     # σ_S^−2 ∝ √(v_S/p_S), and v_S/p_S is the sum over the tables: w_S·∏n ∝ 1/σ_S
     inverse = {of: each**0.25 for of, each in factor.items()}
-    largest = max(inverse.values())
-    weights = {
-        of: max(int(_RANGE * (each / largest) / math.prod(sizes[i] for i in of)), 1) for of, each in inverse.items()
-    }
-    return Measured(sizes, weights, tuple(workload))
+    norm = math.sqrt(sum(each**2 * math.prod(1.0 - 1.0 / sizes[i] for i in of) for of, each in inverse.items()))
+    reach = float(_NORM)
+    while True:
+        weights = {
+            of: max(round(reach * (each / norm) / math.prod(sizes[i] for i in of)), 1) for of, each in inverse.items()
+        }
+        found = Measured(sizes, weights, tuple(workload))
+        if found.squared_norm <= _NORM**2:
+            return found
+        if max(weights.values()) == 1:
+            raise InvalidParameter(
+                f"workload must be of fewer or smaller tables, got {found.dimension} numbers, too many for one "
+                "measurement; measure some of them at a time"
+            )
+        reach *= 0.99
 
 
 def tables_of(workload: object, weights: object, names: tuple[str, ...], sizes: tuple[int, ...]) -> dict[Set, float]:

@@ -18,7 +18,6 @@ References
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -28,12 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
-from ferrodp._base._weak import part_of_a_statistic
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import ComposedEvent, GaussianEvent, PrivacyEvent
-from ferrodp.mechanisms.gaussian import GaussianMechanism
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import Budget
+from ferrodp.statistics._budget import Budget, gaussian_multiplier
 from ferrodp.statistics._column import column, column_of, names_of
 from ferrodp.statistics._foreign import number
 from ferrodp.sums import ClippedSum
@@ -123,13 +120,6 @@ def shortened(rows: Floats, length: float) -> Floats:
     return found
 
 
-@functools.lru_cache(maxsize=256)
-def multiplier(epsilon: float, delta: float) -> float:
-    """Return the noise multiplier of one Gaussian sum with this guarantee."""
-    with part_of_a_statistic():
-        return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, l2_sensitivity=1.0).noise_multiplier
-
-
 def shares(whole: float, parts: Sequence[Fraction]) -> list[float]:
     """Return the noise multipliers of sums that together cost what one costs, each so much of its 1/z²; rounded up."""
     # mutant: shares-of-several-sums-cost-more-than-one
@@ -169,7 +159,7 @@ def pay(spent: Budget, parts: Sequence[Fraction]) -> Payment:
         raise InvalidParameter(
             "delta must be above 0, got 0: the noise of these sums is Gaussian; for example delta=1e-6"
         )
-    whole = multiplier(spent.epsilon, spent.delta)
+    whole = gaussian_multiplier(spent.epsilon, spent.delta)
     found = [whole] if len(parts) == 1 else shares(whole, parts)
     events = tuple(GaussianEvent(noise_multiplier=each) for each in found)
     event = events[0] if len(events) == 1 else ComposedEvent(events=events)
