@@ -188,10 +188,12 @@ def of_framework(name: str) -> list[Place]:
     return [place for place in places() if place.framework == name]
 
 
-def assert_all_lead_out(framework: str, hints: Sequence[Hint], elsewhere: Iterable[tuple[str, str]] = ()) -> None:
+def assert_all_lead_out(
+    framework: str, hints: Sequence[Hint], elsewhere: Iterable[tuple[str, str]] = (), context: Any = None
+) -> None:
     """Check that each place of a framework's integration has a row, or an exception that is needed."""
     excepted = list(elsewhere)
-    left = left_over(of_framework(framework), map(known_message, hints), excepted)
+    left = left_over(of_framework(framework), [known_message(hint, context) for hint in hints], excepted)
 
     assert of_framework(framework)
     assert not left, "\n".join(left)
