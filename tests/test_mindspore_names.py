@@ -23,6 +23,7 @@ from ferrodp.integrations.mindspore import (
     NoiseAdaGaussianRandom,
     NoiseCorrelatedGaussianRandom,
     NoiseGaussianRandom,
+    NoiseLaplaceRandom,
     NoiseMechanismsFactory,
     PrivacyMonitorFactory,
     RDPMonitor,
@@ -30,7 +31,7 @@ from ferrodp.integrations.mindspore import (
     ZCDPMonitor,
     _plans,
 )
-from ferrodp.plan import ConstantNoise, FullBatch, GivenOrder, PoissonSampling
+from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, GivenOrder, L1Clipping, PoissonSampling
 
 AO, SPECIAL = fd.events.NeighboringRelation.ADD_OR_REMOVE_ONE, fd.events.NeighboringRelation.REPLACE_SPECIAL
 GAUSSIAN, DECAYING = NoiseGaussianRandom(), NoiseAdaGaussianRandom()
@@ -103,7 +104,7 @@ def test_the_defaults_are_those_of_the_earlier_toolkit():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: NoiseMechanismsFactory().create("Laplace"),
+        lambda: NoiseMechanismsFactory().create("laplace"),
         lambda: NoiseMechanismsFactory().create("gaussian"),
         lambda: NoiseMechanismsFactory().create("AdaGaussian", decay_policy="Cosine"),
         lambda: NoiseAdaGaussianRandom(decay_policy="time"),
@@ -112,7 +113,7 @@ def test_the_defaults_are_those_of_the_earlier_toolkit():
         lambda: PrivacyMonitorFactory.create("pld", 1000, 100),
         lambda: PrivacyMonitorFactory.create("rdp", 1000, 100, noise_decay_mode="Linear"),
         lambda: PrivacyMonitorFactory.create("rdp", 1000, 100, sampling="shuffled"),
-        lambda: DPOptimizerClassFactory().set_mechanisms("Laplace"),
+        lambda: DPOptimizerClassFactory().set_mechanisms("Exponential"),
         lambda: DPOptimizerClassFactory().create("AdaGrad"),
         lambda: DPOptimizerClassFactory().create(None),
     ],
@@ -588,7 +589,24 @@ def test_the_missing_framework_is_named():
         factory.create("sgd")
 
 
-@pytest.mark.parametrize("name", ["Laplace", "laplace"])
-def test_laplace_noise_is_refused_for_a_reason(name):
-    with pytest.raises(UnknownName, match=r"clipped in L2 norm, and Laplace noise .* ferrodp\.LaplaceMechanism"):
-        NoiseMechanismsFactory.create(name)
+def test_laplace_noise_has_a_plan_that_clips_in_l1_norm():
+    mechanism = NoiseMechanismsFactory.create("Laplace", norm_bound=0.5, initial_noise_multiplier=4.0)
+
+    assert isinstance(mechanism, NoiseLaplaceRandom)
+    assert mechanism.clipping() == L1Clipping(0.5)
+    assert mechanism.schedule(7) == ConstantNoise(4.0)
+    assert NoiseMechanismsFactory.create("Gaussian", norm_bound=0.5).clipping() == FlatClipping(0.5)
+    noise = mechanism(np.zeros(100_000))
+    # The mean of |x| is the scale: six standard errors, once in 5e8.
+    assert np.abs(noise).mean() == pytest.approx(2.0, rel=6 / math.sqrt(100_000))
+    with pytest.raises(fd.errors.InvalidParameter, match="decay_policy must be None"):
+        NoiseMechanismsFactory.create("Laplace", decay_policy="Exp")
+
+
+def test_laplace_noise_and_a_norm_that_adapts_are_refused_together():
+    with pytest.raises(fd.errors.InvalidParameter, match="clip_mech must be None with Laplace noise"):
+        DPModel(
+            noise_mech=NoiseMechanismsFactory.create("Laplace"),
+            clip_mech=AdaClippingWithGaussianRandom(),
+            optimizer=PUBLIC_OPTIMIZER,
+        )

@@ -120,6 +120,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the denominator is forgotten": ("rounds",),
     "updates for Laplace noise are clipped in L2": ("rounds",),
     "updates for Laplace noise are rounded to the nearest": ("rounds",),
+    "Laplace noise of a plan is of half the scale": ("Laplace noise of plans",),
     "an update that changed while it was clipped is added": ("rounds",),
     "discrete noise forgets the grid": ("rounds",),
     "what is skipped in a round is summed": ("types of updates",),

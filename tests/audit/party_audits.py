@@ -20,7 +20,7 @@ from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, GaussianDifferen
 from ferrodp.events import NeighboringRelation
 from ferrodp.federated import SecureSum, ShuffledReports, masking
 from ferrodp.federated._moduli import MODULI
-from ferrodp.sums import UnitRows
+from ferrodp.sums import UnitRows, absolute
 from ferrodp.training.softmax import _Fitting, exact_scores, recipe
 
 NEAR = 0.02
@@ -54,7 +54,7 @@ def rounds() -> bool:
         noise = engine(mechanism, 1.0).round([], template={"w": (4000,)})["w"]
         if not 0.7 < np.mean(np.square(noise)) / (2.0 if mechanism == "laplace" else 1.0) < 1.4:
             return True
-    with mock.patch.object(_sums, "clip_rows", lambda rows, **_: (rows, None)):  # as if another thread wrote to them
+    with mock.patch.object(absolute, "clip_rows", lambda rows, **_: (rows, None)):  # as if another thread wrote to them
         return passes(lambda: engine("laplace").round([{"w": np.ones(6)}], template={"w": (6,)}))
 
 
@@ -185,6 +185,19 @@ def groups_of_plans() -> bool:
     return bool(not 0.45 < np.std(wide.release(denominator=1.0)["a"]) < 0.55)
 
 
+def laplace_of_plans() -> bool:
+    """Whether rows are clipped in L1 norm, and the noise of their sum has the scale that is charged."""
+    clipping = plans.L1Clipping(0.7)
+    step = next(started(clipping, (4,)))
+    step.add(np.ones((100, 4)))
+    if is_far(step.release(denominator=1.0) / 100, 0.7 / 4):
+        return True
+    wide = next(started(clipping, (40_000,), noise=plans.ConstantNoise(2.0)))
+    wide.add(np.zeros((100, 40_000)))
+    # The mean of |x| is the scale, 1.4; seven standard errors of it are 0.05.
+    return bool(not 1.35 < np.abs(wide.release(denominator=1.0)).mean() < 1.45)
+
+
 def adaptive_norms() -> bool:
     """Whether the clip norm moves with the share of rows within it, and in the right direction."""
     clipping = plans.AdaptiveClipping(1.0, 0.5, 0.2, count_noise_multiplier=1.0)
@@ -291,6 +304,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "models": models,
     "partitions": lambda: fails(partitions),
     "groups of plans": groups_of_plans,
+    "Laplace noise of plans": laplace_of_plans,
     "adaptive norms": adaptive_norms,
     "divisors": divisors,
     "secure sums": secure_sums,

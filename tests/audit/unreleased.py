@@ -98,6 +98,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "steps of a round that share noise are counted as if they did not",
         "steps of two rounds that share noise are counted as if they did not",
         "the lower bound of an allocation is stated for one that costs less",
+        "Laplace noise of a plan is stated as Gaussian noise",
         "a budget may be exceeded in δ",
         "a budget stops after the step that exceeds it",
         "a column's sum is paid for by any sample",
@@ -141,6 +142,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "two local updates are thought to be one clip norm apart",
     ),
     _REFUSAL: (
+        "a sum of compiled code, clipped in L2 norm, gets the noise of a plan for L1 norms",
+        "a sum of a framework, clipped in L2 norm, is released without noise",
+        "canaries are scored for Gaussian noise beside Laplace noise",
         "keys of another type than the categories of a column match nothing, in silence",
         "a checkpoint is taken with correlated noise",
         "a sum that was kept takes more vectors",

@@ -9,6 +9,7 @@ import pytest
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, _counter, _sums
 from ferrodp.engine._step import Step
 from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.sums import absolute
 from ferrodp.tickets import TicketState
 
 MECHANISMS = ["gaussian", "laplace", "discrete_gaussian"]
@@ -92,7 +93,7 @@ def summed(total):
 
 
 def integers(total):
-    return total._integers if isinstance(total, _sums._LaplaceSum) else flat(total._total.integers)
+    return total._sum._integers if isinstance(total, _sums._LaplaceSum) else flat(total._total.integers)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -108,7 +109,7 @@ def test_no_update_is_refused_for_its_size(mechanism, value):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_batches_around_the_block_size_add_up(monkeypatch, mechanism):
-    monkeypatch.setattr(_sums, "_ROWS", 12)  # two rows of six
+    monkeypatch.setattr(absolute, "_ROWS", 12)  # two rows of six
     rng = np.random.default_rng(4)
     for count in (0, 1, 2, 3, 5):
         stacked = {"w": rng.normal(size=(count, 2, 2)), "b": rng.normal(size=(count, 2))}
@@ -120,9 +121,9 @@ def test_batches_around_the_block_size_add_up(monkeypatch, mechanism):
 
 
 def test_more_updates_than_floats_can_add_are_refused_for_laplace_noise(monkeypatch):
-    monkeypatch.setattr(_sums, "_FLOATS", 3 * 2**30)
+    monkeypatch.setattr(absolute, "_FLOATS", 3 * 2**30)
     total = _sums.sum_for(Step(DPConfig("laplace")), TEMPLATE)
-    most = total._most
+    most = total._sum._most
 
     with pytest.raises(InvalidParameter, match="at most"):
         total.add_many({"w": np.zeros((most + 1, 2, 2)), "b": np.zeros((most + 1, 2))})
@@ -131,7 +132,7 @@ def test_more_updates_than_floats_can_add_are_refused_for_laplace_noise(monkeypa
 
 def test_an_update_that_changed_while_it_was_clipped_is_refused(monkeypatch):
     """Another thread's doing: stood for by a clipper that returns what it was given."""
-    monkeypatch.setattr(_sums, "clip_rows", lambda rows, **how: (rows, None))
+    monkeypatch.setattr(absolute, "clip_rows", lambda rows, **how: (rows, None))
     engine = quiet("laplace")
 
     for value in (1.0, math.nan, 1e200):

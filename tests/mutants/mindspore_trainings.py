@@ -38,7 +38,7 @@ MUTANTS = [
     (
         "the query of the quantile is taken out of the noise that the mechanism states",
         "quantile-paid-by-the-sum",
-        "math.hypot(1.0 / schedule.noise_multiplier, 1.0 / clipping.count_noise_multiplier)",
+        "math.hypot(1.0 / schedule.noise_multiplier, 1.0 / adaptive.count_noise_multiplier)",
         "(1.0 / schedule.noise_multiplier)",
         "mindspore names",
     ),
@@ -76,5 +76,19 @@ MUTANTS = [
         "noise_file=file",
         "noise_file=self._noise_file",
         "mindspore correlated",
+    ),
+    (
+        "gradients are clipped in L2 norm for Laplace noise",
+        "laplace-noise-for-gradients-clipped-in-l2",
+        "L1Clipping(self._norm_bound)",
+        "FlatClipping(self._norm_bound)",
+        "mindspore names",
+    ),
+    (
+        "the norm of Laplace noise follows a quantile of L2 norms",
+        "laplace-noise-for-a-norm-that-adapts",
+        "isinstance(self._mechanism, NoiseLaplaceRandom)",
+        "False",
+        "mindspore names",
     ),
 ]

@@ -7,9 +7,45 @@ KILLERS = {
     "plan calibration": "pytest tests/plan/test_calibrated_plans.py",
     "plan ledger": "pytest tests/plan/test_ledger_runs.py",
     "charged plans": "pytest tests/plan/test_charged_plans.py",
+    "plan laplace": "pytest tests/plan/test_l1_clipping.py",
 }
 
 MUTANTS = [
+    (
+        "Laplace noise of a plan is stated as Gaussian noise",
+        "laplace-noise-of-a-plan-stated-as-gaussian",
+        "LaplaceEvent(",
+        "GaussianEvent(",
+        "plan laplace",
+    ),
+    (
+        "a sum of compiled code, clipped in L2 norm, gets the noise of a plan for L1 norms",
+        "sum-of-compiled-code-with-laplace-noise",
+        "refuse_l1(self._plan.clipping)",
+        "pass",
+        "plan laplace",
+    ),
+    (
+        "a sum of a framework, clipped in L2 norm, is released without noise",
+        "sum-of-a-framework-clipped-in-l2-with-laplace-noise",
+        "raise InvalidParameter(L1_ALONE)",
+        "pay()",
+        "plan laplace",
+    ),
+    (
+        "canaries are scored for Gaussian noise beside Laplace noise",
+        "canaries-beside-laplace-noise",
+        "if num_canaries and",
+        "if False and",
+        "plan laplace",
+    ),
+    (
+        "Laplace noise of a plan is of half the scale",
+        "laplace-noise-of-a-plan-of-another-scale",
+        "product_up(multiplier, self.clip_norm)",
+        "product_up(0.5 * multiplier, self.clip_norm)",
+        "plan laplace",
+    ),
     (
         "a scope of another relation pays for a plan",
         "scope-of-another-relation-pays-for-plan",

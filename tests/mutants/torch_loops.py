@@ -10,6 +10,7 @@ KILLERS = {
     "torch curves": "framework torch tests/integrations/torch/loops/test_training_curves.py",
     "torch layers": "framework torch tests/integrations/torch/loops/test_private_layers.py",
     "torch loops": "framework torch tests/integrations/torch/loops/test_private_training.py",
+    "torch one process": "framework torch tests/integrations/torch/test_several_processes.py",
     "torch several": "framework torch tests/integrations/torch/loops/test_several_loops.py",
     "torch trainers": "framework torch tests/integrations/torch/loops/test_trainers.py",
     "torch transformers": "framework torch tests/integrations/torch/loops/test_private_transformers.py",
@@ -283,6 +284,13 @@ MUTANTS = [
         "torch several",
     ),
     (
+        "gradients of a loop are clipped in L2 norm for Laplace noise",
+        "gradients-clipped-in-l2-with-laplace-noise",
+        "refuse_l1(plan.clipping)",
+        "pass",
+        "torch loops",
+    ),
+    (
         "ranks that gather parameters together run different numbers of passes",
         "ranks-of-shards-run-different-numbers-of-passes",
         "max(len(parts) for parts, _ in cuts) - len(self._waiting)",
@@ -294,7 +302,7 @@ MUTANTS = [
         "shards-of-some-of-the-processes",
         " or size < 2",
         "",
-        "torch several",
+        "torch one process",
     ),
     (
         "the error of a backend is passed on",

@@ -21,6 +21,7 @@ from ferrodp.plan import (
     FullBatch,
     GivenOrder,
     InverseTimeDecay,
+    L1Clipping,
     PerGroupClipping,
     PiecewiseNoise,
     PoissonSampling,
@@ -96,6 +97,7 @@ PARTS = {
     ],
     "clipping": [
         FlatClipping(0.1),
+        L1Clipping(0.1),
         PerGroupClipping({"w": 1.0, "b": 0.5}),
         AutomaticClipping(0.02, 2.0),
         AdaptiveClipping(0.1, 0.4, 0.3, 30.0, "linear"),
@@ -212,6 +214,7 @@ def test_parts_that_do_not_fit_are_refused_by_name(parts, said):
         lambda bad: FlatClipping(bad),
         lambda bad: PerGroupClipping({"w": bad}),
         lambda bad: AutomaticClipping(bad),
+        lambda bad: L1Clipping(bad),
         lambda bad: AdaptiveClipping(bad),
         lambda bad: AdaptiveClipping(1.0, bad),
         lambda bad: ConstantNoise(1.0).scaled(bad),

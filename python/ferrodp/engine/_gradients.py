@@ -14,6 +14,7 @@ from ferrodp.clipping import Order, clip_rows
 from ferrodp.engine import _sums
 from ferrodp.engine.records import DPConfig, config_of
 from ferrodp.errors import InvalidArray, InvalidType
+from ferrodp.sums.absolute import rows_of
 from ferrodp.tickets import Ticket
 
 
@@ -25,7 +26,7 @@ def clipped_samples(gradients: object, max_norm: Real, ord: Order | float) -> tu
     if len(counts) != 1 or counts == {-1}:
         raise InvalidArray("gradients must have one more axis than the model, in front, of one length in all arrays")
     (count,) = counts
-    rows, norms = clip_rows(_sums.rows_of(arrays, count), clip_norm=max_norm, ord=ord)
+    rows, norms = clip_rows(rows_of(arrays, count), clip_norm=max_norm, ord=ord)
     widths = [array[0].size if count else 0 for array in arrays]
     parts = np.split(rows, np.cumsum(widths)[:-1], axis=1)
     clipped = [np.ascontiguousarray(part).reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]

@@ -16,20 +16,17 @@ import numpy.typing as npt
 from ferrodp._base import _arrays
 from ferrodp._base._casting import Casting, casting
 from ferrodp._numerics.rounding import product_up
-from ferrodp.clipping import clip_rows
 from ferrodp.engine._step import Step
 from ferrodp.engine.records import DPConfig, NoiseMechanism
-from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
+from ferrodp.errors import InvalidArrayType
 from ferrodp.events import PrivacyEvent
 from ferrodp.mechanisms import DiscreteGaussianMechanism, GaussianMechanism, LaplaceMechanism
 from ferrodp.sums import ClippedSum
+from ferrodp.sums.absolute import L1Sum
 from ferrodp.tickets import Ticket
 
 _LARGEST = 2**62
 """Integers are cut to this, which moves no two values apart, so that their noise has room."""
-_FLOATS = 2**53
-_ROWS = 2**20
-"""About how many coordinates of a batch become integers at a time."""
 
 
 class RoundSum(Protocol):
@@ -146,41 +143,19 @@ class _LaplaceSum:
 
     def __init__(self, step: Step, total: ClippedSum[Any]) -> None:
         self._total = total  # knows what an update looks like; nothing is ever added to it
-        self._clip_norm = total.clip_norm
-        self._integers = np.zeros(total._layout.size)  # whole numbers below 2⁵³, whose sums are exact as floats
-        self._bound = math.floor(total.clip_norm / total.granularity)  # a power of two: the quotient is exact
-        self._most = _FLOATS // (self._bound + 1)
-        self._count = 0
+        self._sum = L1Sum(total._layout.size, total.clip_norm, total.granularity)
         self._mechanism = _laplace(step.config, step.distance)
         self.event: PrivacyEvent = self._mechanism.event
 
     def add(self, update: object) -> None:
-        self._add(self._total._layout.leaves(update, "update"), 1)
+        self._sum.add(self._total._layout.leaves(update, "update"), 1)
 
     def add_many(self, updates: object) -> None:
-        self._add(*self._total._layout.stacked(updates))
-
-    @_arrays.quiet
-    def _add(self, leaves: list[npt.NDArray[Any]], count: int) -> None:
-        if self._count + count > self._most:
-            raise InvalidParameter(f"updates must be at most {self._most} for Laplace noise: more could be rounded")
-        rows = rows_of(leaves, count)
-        height = max(_ROWS // max(rows.shape[1], 1), 1)
-        for start in range(0, count, height):
-            # mutant: updates-for-laplace-noise-clipped-in-l2
-            clipped, _ = clip_rows(rows[start : start + height], clip_norm=self._clip_norm, ord=1)
-            units = np.divide(clipped, self._total.granularity, dtype=np.float64)
-            # mutant: updates-for-laplace-noise-rounded-to-nearest
-            np.trunc(units, out=units)
-            # mutant: update-that-changed-while-it-clipped-added
-            if not (np.abs(units).sum(axis=1) <= self._bound).all():
-                raise InvalidArray("updates changed while they were added: their norm is not certain")
-            self._integers += units.sum(axis=0)
-        self._count += count
+        self._sum.add(*self._total._layout.stacked(updates))
 
     @_arrays.quiet
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
-        values = self._integers * self._total.granularity  # below 2⁵³ units: exact
+        values = self._sum.values()
         self._mechanism.release(values, out=values, ticket=ticket)
         # mutant: denominator-forgotten
         return self._total._layout.split(_as(values, denominator, self._total.dtype))
@@ -205,13 +180,6 @@ class _CastSum:
 
     def release(self, ticket: Ticket | None, denominator: float | None) -> Any:
         return self._cast_as.restored(self._inner.release(ticket, denominator))
-
-
-def rows_of(leaves: list[npt.NDArray[Any]], count: int) -> npt.NDArray[Any]:
-    """Return stacked arrays as one matrix, a row for each entry of their first axis."""
-    widths = [leaf.size // count if count else math.prod(leaf.shape[1:]) for leaf in leaves]
-    flat = [leaf.reshape(count, width) for leaf, width in zip(leaves, widths, strict=True)]
-    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
 def _noised_on_grid(config: DPConfig, values: npt.NDArray[Any], ticket: Ticket | None) -> npt.NDArray[Any]:

@@ -11,7 +11,9 @@
 `PoissonSampling`, `FixedSizeSampling`, `RandomAllocation`, `CyclicPoisson`, `FullBatch`, `GivenOrder`
     Who takes part in a step (`Sampling`).
 `FlatClipping`, `PerGroupClipping`, `AutomaticClipping`, `AdaptiveClipping`
-    How vectors are bounded (`Clipping`).
+    How vectors are bounded (`Clipping`), for Gaussian noise.
+`L1Clipping`
+    Vectors bounded in L1 norm, and Laplace noise.
 `ConstantNoise`, `InverseTimeDecay`, `StepDecay`, `ExponentialDecay`, `CosineDecay`, `PiecewiseNoise`
     The noise multiplier of each step (`NoiseSchedule`).
 `CorrelatedNoise`
@@ -21,7 +23,14 @@ What is drawn is what is accounted: none of the four can be configured apart fro
 """
 
 from ferrodp.plan._kept import KeptSum
-from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
+from ferrodp.plan.clipping import (
+    AdaptiveClipping,
+    AutomaticClipping,
+    Clipping,
+    FlatClipping,
+    L1Clipping,
+    PerGroupClipping,
+)
 from ferrodp.plan.correlated import CorrelatedNoise
 from ferrodp.plan.forecast import Forecast
 from ferrodp.plan.noise import (
@@ -62,6 +71,7 @@ __all__ = [
     "GivenOrder",
     "InverseTimeDecay",
     "KeptSum",
+    "L1Clipping",
     "NoiseSchedule",
     "PerGroupClipping",
     "PiecewiseNoise",

@@ -14,14 +14,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp._base import _validate
+from ferrodp._base import _arrays, _validate
 from ferrodp._base._trees import Branch
+from ferrodp._numerics.rounding import product_up
 from ferrodp.errors import InvalidParameter
-from ferrodp.mechanisms import GaussianMechanism
-from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, Clipping, FlatClipping, PerGroupClipping
+from ferrodp.mechanisms import GaussianMechanism, LaplaceMechanism
+from ferrodp.plan.clipping import (
+    L1_ALONE,
+    AdaptiveClipping,
+    AutomaticClipping,
+    Clipping,
+    FlatClipping,
+    L1Clipping,
+    PerGroupClipping,
+)
 from ferrodp.plan.correlated import StepNoise, check_no_block
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
+from ferrodp.sums.absolute import L1Sum
 from ferrodp.sums.canary_coordinates import marked
 from ferrodp.sums.clipped import integers_flat, release_flat
 from ferrodp.sums.layout import Layout
@@ -241,6 +251,78 @@ class _CorrelatedSum(_OneSum):
         self._steps.add_to(total)
 
 
+class _LaplaceSum(StepSum):
+    """An exact sum of vectors that are clipped in L1 norm, released with Laplace noise."""
+
+    def __init__(self, clipping: L1Clipping, layout: Layout) -> None:
+        self.clip_norm = clipping.clip_norm
+        self._layout = layout
+        # It has the grid, and refuses a clip norm without one; nothing is added to it.
+        granularity = ClippedSum(layout, clip_norm=self.clip_norm).granularity
+        self._total = L1Sum(layout.size, self.clip_norm, granularity)
+
+    def add(self, stacked: object) -> None:
+        self._total.add(*self._layout.stacked(stacked))
+
+    @_arrays.quiet
+    def add_one(self, update: object, minus: object = None) -> None:
+        leaves = self._layout.leaves(update, "update")
+        if minus is not None:
+            others = self._layout.leaves(minus, "minus")
+            leaves = [np.subtract(one, other, dtype=np.float64) for one, other in zip(leaves, others, strict=True)]
+        self._total.add(leaves, 1)
+
+    def merge(self, other: object) -> None:
+        raise InvalidParameter("merge takes sums that were clipped in L2 norm; with L1Clipping add the vectors here")
+
+    @property
+    def parts(self) -> dict[str, ClippedSum[Any]]:
+        return {}
+
+    @property
+    def count(self) -> int:
+        return self._total.count
+
+    @_arrays.quiet
+    def release(
+        self,
+        multiplier: float,
+        divisor: float | None,
+        *,
+        source: NoiseSource,
+        ticket: Ticket | None,
+        pay: Pay,
+        out: Flat | None = None,
+    ) -> Flat:
+        values = self._total.values()
+        # mutant: laplace-noise-of-a-plan-of-another-scale
+        scale = product_up(multiplier, self.clip_norm)
+        mechanism = LaplaceMechanism(scale=scale, l1_sensitivity=self.distance * self.clip_norm)
+        pay()
+        mechanism.release(values, out=values, source=source)
+        if divisor is not None:
+            values /= divisor
+        limit = float(np.finfo(self._layout.dtype).max)
+        released: Flat = np.clip(values, -limit, limit).astype(self._layout.dtype)
+        if out is None:
+            return released
+        out[...] = released
+        return out
+
+    def release_bounded(
+        self,
+        total: npt.NDArray[np.float64],
+        multiplier: float,
+        *,
+        count: int,
+        within: int,
+        source: NoiseSource,
+        pay: Pay,
+    ) -> None:
+        # mutant: sum-of-a-framework-clipped-in-l2-with-laplace-noise
+        raise InvalidParameter(L1_ALONE)
+
+
 class _GroupSums(StepSum):
     """A `ClippedSum` for each group, all with noise of one standard deviation.
 
@@ -435,6 +517,8 @@ def sum_for(
     """
     if isinstance(clipping, PerGroupClipping):
         return _GroupSums(clipping, layout)
+    if isinstance(clipping, L1Clipping):
+        return _LaplaceSum(clipping, layout)
     if isinstance(clipping, AdaptiveClipping):
         return _AdaptiveSum(clipping, layout, clip_norm, null_units)
     assert isinstance(clipping, (FlatClipping, AutomaticClipping))

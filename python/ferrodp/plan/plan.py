@@ -27,7 +27,7 @@ from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent, Sel
 from ferrodp.events.base import check_relation, settle
 from ferrodp.plan._record import check_part, part_of
 from ferrodp.plan._sums import admitted_factors, check_multipliers
-from ferrodp.plan.clipping import AdaptiveClipping, Clipping
+from ferrodp.plan.clipping import AdaptiveClipping, Clipping, L1Clipping
 from ferrodp.plan.correlated import CorrelatedNoise, is_bound
 from ferrodp.plan.correlated import charges as correlated_charges
 from ferrodp.plan.correlated import check as check_correlated
@@ -36,6 +36,7 @@ from ferrodp.plan.noise import NoiseSchedule
 from ferrodp.plan.run import PlanRun
 from ferrodp.plan.sampling import Charge, FullBatch, GivenOrder, PoissonSampling, Sampling, Terms
 from ferrodp.random import NoiseSource
+from ferrodp.sums.absolute import MOST_VECTORS
 from ferrodp.tickets import TicketLedger
 
 __all__ = ["PrivacyPlan"]
@@ -171,6 +172,11 @@ class PrivacyPlan:
             raise InvalidParameter("population_size must be given for AdaptiveClipping, which divides by a batch size")
         if isinstance(self.noise, CorrelatedNoise):
             check_correlated(self.noise, self)
+        if isinstance(self.clipping, L1Clipping) and (self.population_size or 0) > MOST_VECTORS:
+            raise InvalidParameter(
+                f"population_size must be at most {MOST_VECTORS} with L1Clipping, whose sums are exact up to there, "
+                f"got {self.population_size}"
+            )
         multipliers = self.noise_multipliers
         check_multipliers(self.clipping, min(multipliers), max(multipliers))
         PldAccountant(neighboring_relation=self.neighboring_relation).compose(self.event, 0)
@@ -424,6 +430,7 @@ class PrivacyPlan:
         steps = tuple(sorted(spaced))
         bounds = [self._bounds_after(step, checked, accountant) for step in steps]
         multipliers = tuple(self.noise.at(step - 1, self.num_steps) for step in steps)
+        deviation = math.sqrt(2.0) if isinstance(self.clipping, L1Clipping) else 1.0
         return Forecast(
             unit=self.unit,
             delta=checked,
@@ -432,7 +439,7 @@ class PrivacyPlan:
             epsilon=tuple(each.upper for each in bounds),
             epsilon_lower=tuple(each.lower for each in bounds),
             noise_multiplier=multipliers,
-            standard_deviation=tuple(each * self.clipping.initial_norm for each in multipliers),
+            standard_deviation=tuple(each * self.clipping.initial_norm * deviation for each in multipliers),
             expected_batch_size=self.expected_batch_size,
             notes=self._notes(checked, accountant),
         )
@@ -768,6 +775,8 @@ def _charges(plan: PrivacyPlan, num_steps: int) -> Sequence[Charge]:
 
     # A vector that is replaced moves a sum by twice what one that is left out does; a group's moves it as far.
     distance = 0.5 if plan.records_per_group == 1 else 1.0
+    if isinstance(plan.clipping, L1Clipping):
+        distance = math.inf  # which assumes nothing
     end = plan.noise._constant_from(plan.num_steps)
     terms = Terms(plan.population_size, plan.neighboring_relation, distance, noise, multiplier, end)
     if isinstance(plan.noise, CorrelatedNoise):

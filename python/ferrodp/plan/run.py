@@ -23,7 +23,7 @@ from ferrodp.plan._canaries import Canaries
 from ferrodp.plan._kept import KeptSum, StepKeeper
 from ferrodp.plan._noise_file import key_in
 from ferrodp.plan._sums import StepSum, grid_of, sum_for
-from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, FlatClipping
+from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, FlatClipping, L1Clipping
 from ferrodp.plan.correlated import CorrelatedNoise, StepNoise, check_no_block
 from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
@@ -435,6 +435,7 @@ class PlanRun(Generic[Tree]):
             "audit_canaries": self._canaries is not None,
             # mutant: sums-of-correlated-noise-kept-without-a-ledger
             "CorrelatedNoise unless a ledger pays": self._correlated is not None and not self._payments.has_ledger,
+            "L1Clipping": isinstance(self._plan.clipping, L1Clipping),
             "a seeded source": not self._source.is_private,
         }
         for what, is_there in unusual.items():
@@ -719,6 +720,9 @@ def _check_noise(
     plan: PrivacyPlan, key: str | None, noise_file: str | os.PathLike[str] | None, num_canaries: int
 ) -> None:
     """Refuse a file where no key has to be kept, and a run that could not go on with the same noise."""
+    # mutant: canaries-beside-laplace-noise
+    if num_canaries and isinstance(plan.clipping, L1Clipping):
+        raise InvalidParameter("audit_canaries must be 0 with L1Clipping: their scores are for Gaussian noise")
     if not isinstance(plan.noise, CorrelatedNoise):
         if noise_file is not None:
             raise InvalidParameter("noise_file must be None: only CorrelatedNoise has a key that outlives a step")

@@ -15,7 +15,7 @@ from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.plan._kept import StepKeeper
 from ferrodp.plan._sums import StepSum
-from ferrodp.plan.clipping import AdaptiveClipping
+from ferrodp.plan.clipping import AdaptiveClipping, refuse_l1
 from ferrodp.plan.correlated import check_no_block
 from ferrodp.plan.payments import Payments
 from ferrodp.plan.sampling import GivenOrder
@@ -298,6 +298,8 @@ class PlanStep(Generic[Tree]):
         """
         with self._lock:
             self._check_open()
+            # mutant: sum-of-compiled-code-with-laplace-noise
+            refuse_l1(self._plan.clipping)
             if self._sum.count or isinstance(self._plan.clipping, AdaptiveClipping):
                 raise InvalidParameter("release_sum takes the whole sum, of vectors clipped to a norm fixed in advance")
             divisor = self._divisor(denominator)

@@ -12,7 +12,13 @@ from mindspore_networks import Linear, Normalized, SmallLeNet, cross_entropy, di
 
 import ferrodp as fd
 from ferrodp.accounting import RdpAccountant, ZcdpAccountant
-from ferrodp.events import GaussianEvent, NeighboringRelation, SelfComposedEvent
+from ferrodp.events import (
+    GaussianEvent,
+    LaplaceEvent,
+    NeighboringRelation,
+    PoissonSampledEvent,
+    SelfComposedEvent,
+)
 from ferrodp.integrations.mindspore import (
     AdaClippingWithGaussianRandom,
     ClipMechanismsFactory,
@@ -340,6 +346,45 @@ def test_the_step_is_the_sum_of_clipped_vectors_by_their_public_number(micro_bat
         trained.train(3, IndexedDataset(IMAGES[:16], LABELS[:16], batch_size=8))
         assert trained.last_run.plan.records_per_group == 4
         assert trained.last_run.step_number == 6
+
+
+def test_the_laplace_mechanism_clips_in_l1_norm_and_adds_its_noise():
+    network, rows = Linear(), slice(0, 8)
+    options = {"mechanism": "Laplace", "options": {"learning_rate": 1.0}}
+    trained = model(network, noise={"norm_bound": 0.5, "initial_noise_multiplier": 1e-7}, **options)
+    errors = 0.1 - np.eye(10)[LABELS[rows]]
+    features = np.concatenate([IMAGES[rows].reshape(8, 64), np.ones((8, 1))], axis=1)
+    vectors = (errors[:, :, None] * features[:, None, :]).reshape(8, 650)
+    clipped = vectors * np.minimum(1.0, 0.5 / np.abs(vectors).sum(axis=1))[:, None]
+    expected = -clipped.sum(axis=0).reshape(10, 65) / 8
+
+    trained.train(1, indexed(8, rows))
+
+    np.testing.assert_allclose(network.out.weight.asnumpy(), expected[:, :64], atol=1e-6)  # noise of 5e-8, tails
+    network = Linear()
+    trained = model(network, noise={"norm_bound": 2.0, "initial_noise_multiplier": 3.0}, **options)
+    trained.train(1, constant())
+    weights = network.out.weight.asnumpy()
+    # The mean of |x| of Laplace noise is its scale, and its standard deviation too: six standard errors.
+    assert np.abs(weights).mean() == pytest.approx(3.0 * 2.0 / 64, rel=6 / math.sqrt(640))
+
+
+def test_the_laplace_mechanism_is_accounted_by_its_own_law(capsys):
+    noise = {"norm_bound": 1.0, "initial_noise_multiplier": 20.0}
+    trained = model(mechanism="Laplace", noise=noise, private=True)
+    monitor = PrivacyMonitorFactory.create("rdp", num_samples=1437, batch_size=128, target_delta=1e-5)
+
+    trained.train(2, indexed(), callbacks=[monitor])
+
+    plan = trained.privacy_plan(2, indexed())
+    chance = plan.sampling.probability
+    event = PoissonSampledEvent(sampling_probability=chance, event=LaplaceEvent(noise_multiplier=20.0))
+    assert plan.event == SelfComposedEvent(event=event, count=22)
+    assert trained.epsilon(1e-5) == plan.epsilon(1e-5) < 22 / 20.0
+    assert "eps is" in capsys.readouterr().out
+    full = model(mechanism="Laplace", noise=noise)
+    full.train(1, constant())
+    assert full.epsilon(1e-9) == pytest.approx(1 / 20.0, rel=1e-6)  # pure ε
 
 
 def test_an_empty_batch_is_noised_and_charged_like_any_other():

@@ -93,7 +93,7 @@ def test_each_of_two_processes_is_refused_before_a_charge(tmp_path):
         for rank in range(2)
     ]
     try:
-        told = [each.communicate(timeout=120)[0].splitlines() for each in running]
+        told = [each.communicate(timeout=600)[0].splitlines() for each in running]
     finally:
         for each in running:
             each.kill()

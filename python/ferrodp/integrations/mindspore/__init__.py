@@ -2,8 +2,8 @@
 
 `DPModel`
     Trains a network by a `ferrodp.plan.PrivacyPlan`, on CPU or any other device, and evaluates it.
-`NoiseMechanismsFactory`, `NoiseGaussianRandom`, `NoiseAdaGaussianRandom`
-    How much noise, constant or decaying.
+`NoiseMechanismsFactory`, `NoiseGaussianRandom`, `NoiseAdaGaussianRandom`, `NoiseLaplaceRandom`
+    How much noise, constant or decaying, or Laplace noise for gradients that are clipped in L1 norm.
 `NoiseCorrelatedGaussianRandom`
     Noise that cancels over the steps.
 `ClipMechanismsFactory`, `AdaClippingWithGaussianRandom`
@@ -28,6 +28,7 @@ from ferrodp.integrations.mindspore.mechanisms import (
     NoiseAdaGaussianRandom,
     NoiseCorrelatedGaussianRandom,
     NoiseGaussianRandom,
+    NoiseLaplaceRandom,
     NoiseMechanismsFactory,
 )
 from ferrodp.integrations.mindspore.model import DPModel
@@ -43,6 +44,7 @@ __all__ = [
     "NoiseAdaGaussianRandom",
     "NoiseCorrelatedGaussianRandom",
     "NoiseGaussianRandom",
+    "NoiseLaplaceRandom",
     "NoiseMechanismsFactory",
     "PrivacyMonitorFactory",
     "RDPMonitor",

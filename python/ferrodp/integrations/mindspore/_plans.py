@@ -13,6 +13,7 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, NeighboringRelation, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent
 from ferrodp.integrations.mindspore.mechanisms import AdaClippingWithGaussianRandom, NoiseGaussianRandom
 from ferrodp.plan import (
+    Clipping,
     ConstantNoise,
     CyclicPoisson,
     FlatClipping,
@@ -75,8 +76,9 @@ def plan_of(
     norm_bound: float,
     clip_mech: AdaClippingWithGaussianRandom | None,
     micro_batches: int | None,
+    clipping: Clipping | None = None,
 ) -> PrivacyPlan:
-    """Return the plan of a training of so many epochs."""
+    """Return the plan of a training of so many epochs, with the clipping of its mechanism if that is given."""
     sampling = batches.sampling_for(epochs)
     in_slots = isinstance(sampling, (GivenOrder, CyclicPoisson))
     plan = PrivacyPlan(
@@ -84,7 +86,7 @@ def plan_of(
         population_size=batches.population_size,
         sampling=sampling,
         num_steps=epochs * batches.steps_per_epoch,
-        clipping=FlatClipping(norm_bound),
+        clipping=FlatClipping(norm_bound) if clipping is None else clipping,
         noise=schedule,
         neighboring_relation=(
             NeighboringRelation.REPLACE_SPECIAL if in_slots else NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -97,11 +99,11 @@ def plan_of(
     # A null record counts as within the norm: the count of ±1/2 changes by 1 when one takes a record's place.
     unit_of_count = 1.0 if in_slots and plan.records_per_group == 1 else 0.5
     vectors = plan.expected_batch_size or batches.batch_size
-    clipping = clip_mech.clipping(norm_bound, num_vectors=vectors, unit_of_count=unit_of_count)
+    adaptive = clip_mech.clipping(norm_bound, num_vectors=vectors, unit_of_count=unit_of_count)
     # The mechanism states the noise of the sum; the count is paid on top of it.
     # mutant: quantile-paid-by-the-sum
-    total = 1.0 / math.hypot(1.0 / schedule.noise_multiplier, 1.0 / clipping.count_noise_multiplier)
-    return dataclasses.replace(plan, clipping=clipping, noise=ConstantNoise(total))
+    total = 1.0 / math.hypot(1.0 / schedule.noise_multiplier, 1.0 / adaptive.count_noise_multiplier)
+    return dataclasses.replace(plan, clipping=adaptive, noise=ConstantNoise(total))
 
 
 def checked_epochs(value: object) -> int:

@@ -14,13 +14,16 @@ from ferrodp._numerics.rounding import product_up
 from ferrodp.correlated import Strategy
 from ferrodp.errors import InvalidParameter
 from ferrodp.integrations.mindspore import _settings
-from ferrodp.integrations.mindspore._settings import NOISE_DECAYS, UnknownName
+from ferrodp.integrations.mindspore._settings import NOISE_DECAYS
 from ferrodp.plan import (
     AdaptiveClipping,
+    Clipping,
     ConstantNoise,
     CorrelatedNoise,
     ExponentialDecay,
+    FlatClipping,
     InverseTimeDecay,
+    L1Clipping,
     NoiseSchedule,
     StepDecay,
 )
@@ -32,6 +35,7 @@ __all__ = [
     "NoiseAdaGaussianRandom",
     "NoiseCorrelatedGaussianRandom",
     "NoiseGaussianRandom",
+    "NoiseLaplaceRandom",
     "NoiseMechanismsFactory",
 ]
 
@@ -142,13 +146,28 @@ class NoiseGaussianRandom:
         _validate.count("first_step", first_step, minimum=0)
         return ConstantNoise(self._multiplier)
 
-    def __call__(self, gradients: Any) -> Any:
-        """Return noise like an array or a tensor, of the first step's standard deviation."""
+    def clipping(self) -> Clipping:
+        """Return how the plan clips vectors.
+
+        Returns
+        -------
+        Clipping
+            `FlatClipping` for Gaussian noise, `L1Clipping` for Laplace noise.
+        """
+        return FlatClipping(self._norm_bound)
+
+    def _noise(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return noise of the first step."""
         deviation = product_up(self._norm_bound, self._multiplier)
+        noise: npt.NDArray[Any] = self._source.gaussian(shape, standard_deviation=deviation, dtype=dtype)
+        return noise
+
+    def __call__(self, gradients: Any) -> Any:
+        """Return noise like an array or a tensor, as in the first step."""
         is_tensor = hasattr(gradients, "asnumpy")
         array = gradients.asnumpy() if is_tensor else np.asarray(gradients)
         dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float32)
-        noise: npt.NDArray[Any] = self._source.gaussian(array.shape, standard_deviation=deviation, dtype=dtype)
+        noise = self._noise(array.shape, dtype)
         return noise if not is_tensor else _settings.imported().Tensor(noise).astype(gradients.dtype)
 
     def __repr__(self) -> str:
@@ -230,6 +249,54 @@ class NoiseAdaGaussianRandom(NoiseGaussianRandom):
             As for `NoiseGaussianRandom.schedule`.
         """
         return decaying(self._multiplier, self._policy, self._rate, first_step)
+
+
+class NoiseLaplaceRandom(NoiseGaussianRandom):
+    """Laplace noise whose scale is the norm bound times a constant noise multiplier; gradients are clipped in L1 norm.
+
+    In a `DPModel` the plan has `ferrodp.plan.L1Clipping`: the vector of each record is scaled down to an *L1* norm of
+    at most `norm_bound`, sums are exact, and accounting is that of Laplace noise under the sampling of the training.
+    One step about all records costs ε = 1/`initial_noise_multiplier`, with δ = 0. A gradient of d coordinates has an L1
+    norm of up to √d times its L2 norm: for most networks Gaussian noise is far less.
+
+    Parameters
+    ----------
+    norm_bound : float
+        L1 norm that each vector is clipped to; finite, > 0.
+    initial_noise_multiplier : float
+        Scale of the noise divided by `norm_bound`; its standard deviation is √2 of that. Finite, > 0. Rounded up if not
+        exactly representable.
+    seed, decay_policy
+        As for `NoiseGaussianRandom`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        If a parameter is out of its domain, or the seed another number than 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.mindspore import NoiseLaplaceRandom
+    >>> mechanism = NoiseLaplaceRandom(norm_bound=0.5, initial_noise_multiplier=2.0)
+    >>> mechanism(np.zeros(3, dtype=np.float32)).shape, mechanism.clipping()
+    ((3,), L1Clipping(clip_norm=0.5))
+    """
+
+    def clipping(self) -> Clipping:
+        """Return how the plan clips vectors.
+
+        Returns
+        -------
+        L1Clipping
+        """
+        # mutant: laplace-noise-for-gradients-clipped-in-l2
+        return L1Clipping(self._norm_bound)
+
+    def _noise(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        scale = product_up(self._norm_bound, self._multiplier)
+        noise: npt.NDArray[Any] = self._source.laplace(shape, scale=scale).astype(dtype)
+        return noise
 
 
 class NoiseCorrelatedGaussianRandom(NoiseGaussianRandom):
@@ -453,16 +520,16 @@ class NoiseMechanismsFactory:
 
         Parameters
         ----------
-        mech_name : {"Gaussian", "AdaGaussian"}
-            Constant or decaying noise.
+        mech_name : {"Gaussian", "AdaGaussian", "Laplace"}
+            Constant or decaying noise, or Laplace noise for gradients that are clipped in L1 norm.
         norm_bound, initial_noise_multiplier, seed, noise_decay_rate
-            As for `NoiseAdaGaussianRandom`. "Gaussian" has no use for the rate.
+            As for `NoiseAdaGaussianRandom`. "Gaussian" and "Laplace" have no use for the rate.
         decay_policy : str, optional
             For "AdaGaussian": "Exp" by default.
 
         Returns
         -------
-        NoiseGaussianRandom or NoiseAdaGaussianRandom
+        NoiseGaussianRandom, NoiseAdaGaussianRandom or NoiseLaplaceRandom
 
         Raises
         ------
@@ -471,14 +538,10 @@ class NoiseMechanismsFactory:
         InvalidParameter, InvalidType
             As for the classes.
         """
-        if isinstance(mech_name, str) and mech_name.lower() == "laplace":
-            raise UnknownName(
-                f"mech_name must be one of 'Gaussian', 'AdaGaussian', got {mech_name!r}: gradients are clipped in L2 "
-                "norm, and Laplace noise hides a vector of bounded L1 norm; write mech_name='Gaussian', or "
-                "ferrodp.LaplaceMechanism for numbers of which you know the L1 sensitivity"
-            )
-        if _settings.one_of("mech_name", mech_name, ("Gaussian", "AdaGaussian")) == "Gaussian":
-            return NoiseGaussianRandom(norm_bound, initial_noise_multiplier, seed, decay_policy)
+        name = _settings.one_of("mech_name", mech_name, ("Gaussian", "AdaGaussian", "Laplace"))
+        if name != "AdaGaussian":
+            kind = NoiseGaussianRandom if name == "Gaussian" else NoiseLaplaceRandom
+            return kind(norm_bound, initial_noise_multiplier, seed, decay_policy)
         return NoiseAdaGaussianRandom(norm_bound, initial_noise_multiplier, seed, noise_decay_rate, decay_policy)
 
 

@@ -19,6 +19,7 @@ from ferrodp.integrations.mindspore.mechanisms import (
     AdaClippingWithGaussianRandom,
     NoiseCorrelatedGaussianRandom,
     NoiseGaussianRandom,
+    NoiseLaplaceRandom,
 )
 from ferrodp.integrations.mindspore.optimizers import is_private
 from ferrodp.plan import PlanRun, PrivacyPlan
@@ -51,8 +52,8 @@ class DPModel:
         each record is a group of its own, one record can turn its group's gradient around: that is charged as half the
         noise multiplier. None (or the batch size) clips the gradient of each record.
     norm_bound : float
-        L2 norm that each vector is clipped to; finite, > 0; the same as the noise mechanism's.
-    noise_mech : NoiseGaussianRandom, NoiseAdaGaussianRandom or NoiseCorrelatedGaussianRandom, optional
+        L2 norm that each vector is clipped to, L1 norm with Laplace noise; finite, > 0; the same as the mechanism's.
+    noise_mech : NoiseGaussianRandom or another noise mechanism of this module, optional
         The noise, unless the optimizer brings it.
     clip_mech : AdaClippingWithGaussianRandom, optional
         Makes the norm follow a quantile; the query that tells it is charged.
@@ -153,6 +154,11 @@ class DPModel:
         if clip_mech is not None:
             if not isinstance(clip_mech, AdaClippingWithGaussianRandom):
                 raise InvalidType(f"clip_mech must be a clip mechanism, got {type(clip_mech).__name__}")
+            # mutant: laplace-noise-for-a-norm-that-adapts
+            if isinstance(self._mechanism, NoiseLaplaceRandom):
+                raise InvalidParameter(
+                    "clip_mech must be None with Laplace noise: its norm follows a quantile of L2 norms"
+                )
             if self._mechanism.is_adaptive:
                 raise InvalidParameter("clip_mech must be None where the noise decays: only one of them may adapt")
             if isinstance(self._mechanism, NoiseCorrelatedGaussianRandom):
@@ -238,6 +244,7 @@ class DPModel:
             norm_bound=self._clip_norm,
             clip_mech=self._clip_mech,
             micro_batches=self._micro_batches,
+            clipping=self._mechanism.clipping() if self._clip_mech is None else None,
         )
 
     @property

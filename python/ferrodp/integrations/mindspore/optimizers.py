@@ -50,7 +50,7 @@ class DPOptimizerClassFactory:
 
         Parameters
         ----------
-        policy : {"Gaussian", "AdaGaussian"}
+        policy : {"Gaussian", "AdaGaussian", "Laplace"}
             As for `NoiseMechanismsFactory.create`.
         *args, **kwargs
             As for `NoiseMechanismsFactory.create`.

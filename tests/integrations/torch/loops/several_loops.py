@@ -159,7 +159,7 @@ def run(folder, size, options, of_ranks):
                 Path(folder, f"{rank}.json").write_text(json.dumps({"failed": repr(error)}), encoding="utf-8")
             os._exit(0)
         children.append(child)
-    deadline = time.monotonic() + 120.0
+    deadline = time.monotonic() + 300.0
     while children and time.monotonic() < deadline:
         children = [each for each in children if os.waitpid(each, os.WNOHANG) == (0, 0)]
         time.sleep(0.05)

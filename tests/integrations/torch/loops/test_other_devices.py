@@ -4,6 +4,10 @@ Fake tensors have shapes, types and a device, and no numbers; an operation on tw
 is not tested by this, nor are passes of models and tables of words, which need the device itself.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -45,3 +49,17 @@ def test_sums_of_gradients_stay_on_the_device_of_the_model(device, stability, ar
         found = total.finish()
 
     assert (found.device.type, found.dtype, total.count) == (device, torch.float64, 2 * SIZE)
+
+
+def test_what_measures_a_gpu_runs_and_says_where_there_is_none():
+    """And the same sums, on whatever device there is, are those of a slow loop of the CPU up to float32."""
+    program = Path(__file__).parents[4] / "benches" / "training" / "gpu.py"
+
+    ended = subprocess.run([sys.executable, program, "--small", "--steps", "4"], capture_output=True, text=True)
+
+    assert not ended.returncode, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0].startswith("no GPU: a dry run on the CPU") is not torch.cuda.is_available()
+    apart = [float(line.split()[6]) for line in lines if "clip norms from the slow one" in line]
+    assert len(apart) == 2
+    assert all(0.0 <= each < 1e-5 for each in apart)

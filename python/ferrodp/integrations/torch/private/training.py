@@ -23,6 +23,7 @@ from ferrodp.integrations.torch._modules import Module
 from ferrodp.integrations.torch.private import checks
 from ferrodp.integrations.torch.private.curves import CurvePoint, Curves, TrainingCurves
 from ferrodp.plan import AutomaticClipping, PerGroupClipping, PlanRun, PlanStep, PrivacyPlan
+from ferrodp.plan.clipping import refuse_l1
 from ferrodp.plan.step import release_bounded
 from ferrodp.random import NoiseSource
 from ferrodp.testing import seeded
@@ -118,6 +119,8 @@ class PrivateTraining:
         self._model, self._optimizer = model, optimizer
         self._shards = _sharded.Shards.of(torch, model, self._parameters, world)
         self._clipping = plan.clipping
+        # mutant: gradients-clipped-in-l2-with-laplace-noise
+        refuse_l1(plan.clipping)
         if isinstance(plan.clipping, PerGroupClipping) and set(plan.clipping.clip_norms) != set(self._parameters):
             raise InvalidParameter(
                 f"the groups of clipping must be the names of the trained parameters, {sorted(self._parameters)}, got "
