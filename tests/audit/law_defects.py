@@ -235,6 +235,7 @@ NOT_FOUND: dict[str, str] = {
     "the weight of a run is read as its whole candidates": _ACCURACY,
     "a candidate among ties is no quantile": _ACCURACY,
     "other values of a column count as its first one": _ACCURACY,
+    "all rows of a unit count in tables": _ENUMERATED,
     "missing values of tables fall into a bin": _ACCURACY,
     "a row outside of one column counts elsewhere": _ACCURACY,
     "an outer candidate is as far from a rank as the rank is from the rows": _ACCURACY,

@@ -61,8 +61,8 @@ MUTANTS = [
     (
         "the number of rows of units is taken for public",
         "number-of-rows-of-units-taken-for-public",
-        "~_counted(spent, ~nulls), True, True)",
-        "~_counted(spent, ~nulls), found.can_miss, True)",
+        "~counted(spent, ~nulls), True, True)",
+        "~counted(spent, ~nulls), found.can_miss, True)",
         "units of columns",
     ),
     (

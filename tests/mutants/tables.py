@@ -107,6 +107,13 @@ MUTANTS = [
         "tables",
     ),
     (
+        "all rows of a unit count in tables",
+        "rows-of-a-unit-without-bound-in-tables",
+        "counted(inside)",
+        "inside",
+        "tables",
+    ),
+    (
         "residuals that other programs get still have their margins",
         "residuals-for-other-programs-with-margins",
         "values - values.mean(axis=axis, keepdims=True)",

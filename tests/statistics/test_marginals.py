@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ferrodp as fd
-from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import DiscreteGaussianEvent, GaussianEvent, NeighboringRelation
 from ferrodp.statistics.marginals import release
 from ferrodp.statistics.marginals.release import _reconstruct
@@ -147,6 +147,58 @@ def test_a_row_moves_what_is_measured_by_a_norm_of_the_grid_of_sums():
         assert measured.squared_norm <= Fraction(measured.norm) ** 2
         assert 2.0**29 <= measured.norm < 2.0**30
         assert max(w * measured.cells(of) for of, w in measured.weights.items()) <= 2**31
+
+
+ROWS_OF_UNITS = [(unit, cell) for unit in "ab" for cell in [(0, 0), (0, 1), (1, 2), None]]
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE, SPECIAL], ids=lambda each: each.name)
+def test_a_whole_unit_moves_the_tables_by_no_more_than_is_charged(relation, released):
+    """All tables of up to three rows of two units, and with five rows of one; the first rows of a unit count."""
+    held = {}
+
+    def run(rows, most):
+        key = (tuple(rows), most)
+        if key not in held:
+            released.clear()
+            owners, cells = [unit for unit, _ in rows], [cell for _, cell in rows]
+            tables = tables_of(
+                cells, (2, 3), 2, unit=owners, keep="first", max_contributions=most, neighboring_relation=relation
+            )
+            held[key] = released[0].integers.astype(object), released[0].sensitivity, tables.event
+        return held[key]
+
+    small = [rows for size in range(4) for rows in itertools.product(ROWS_OF_UNITS, repeat=size)]
+    small += [(("a", (1, 2)),) * 5, (("b", (0, 0)), *[("a", (0, 1))] * 5)]
+    furthest = 0
+    for most in (1, 2):
+        for rows in small:
+            others = tuple(row for row in rows if row[0] != "a")
+            neighbors = [others]
+            if relation is REPLACE:
+                neighbors = [(*others, *[("a", cell)] * size) for cell in [(0, 0), (1, 1), None] for size in (0, 1, 4)]
+            one, sensitivity, event = run(rows, most)
+            for neighbor in neighbors:
+                other, same, charged = run(neighbor, most)
+                assert (same, charged) == (sensitivity, event)
+                moved = sum(int(x) ** 2 for x in one - other)
+                assert moved <= Fraction(sensitivity) ** 2
+                furthest = max(furthest, moved / sensitivity**2)
+    assert furthest > (0.5 if relation is REPLACE else 1.0 - 1e-12)
+
+
+def test_units_are_a_column_of_the_frame_or_ids():
+    frame = {"c0": [0] * 40, "c1": [1] * 40, "who": ["x"] * 30 + ["y", "z"] * 5}
+    public = {"c0": [0, 1], "c1": [0, 1]}
+    given = {"categories": public, "epsilon": 19.0, "delta": 1e-6, "source": fd.testing.seeded(bytes(32))}
+    by_name = fd.private_marginals(frame, 2, unit="who", max_contributions=2, **given)
+    by_id = fd.private_marginals(frame, 2, unit=frame["who"], max_contributions=2, **given)
+
+    for tables in (by_name, by_id):
+        assert tables.table(("c0", "c1"))[0, 1] == pytest.approx(6.0, abs=5 * tables.standard_error(("c0", "c1")))
+        assert tables.unit == "one unit, with all of its rows, of which up to 2 count"
+    with pytest.raises(InvalidArray, match="unit must have an id for each of 40 rows, got 39"):
+        fd.private_marginals(frame, 2, unit=frame["who"][1:], **given)
 
 
 @pytest.mark.parametrize(("sizes", "workload"), CASES)

@@ -61,7 +61,7 @@ def numbers_of(spent: Budget, found: Column) -> Column:
     if found.values.dtype.kind == "f":
         nulls = nulls | np.isnan(found.values)
     # mutant: number-of-rows-of-units-taken-for-public
-    return Column(found.values, ~_counted(spent, ~nulls), True, True)
+    return Column(found.values, ~counted(spent, ~nulls), True, True)
 
 
 def labels(spent: Budget, values: Any) -> Numbers | Labels:
@@ -72,11 +72,11 @@ def labels(spent: Budget, values: Any) -> Numbers | Labels:
     if isinstance(found, Numbers):
         held = numbers_of(spent, Column(found.values, found.nulls, found.can_miss, True))
         return Numbers(held.values, held.nulls, True)
-    counted = _counted(spent, found.present())
+    kept = counted(spent, found.present())
     if found.entries is not None:
-        return replace(found, values=np.where(counted, found.values, -1))
+        return replace(found, values=np.where(kept, found.values, -1))
     rows = found.values.astype(object)  # a copy
-    rows[~counted] = None
+    rows[~kept] = None
     return replace(found, values=rows)
 
 
@@ -91,9 +91,10 @@ def different(spent: Budget, codes: Places) -> Places:
     return np.where((pair_of >= 0) & np.append(held, False)[pair_of], codes, -1)
 
 
-def _counted(spent: Budget, present: Mask) -> Mask:
-    """Return which rows count: up to so many of the present ones of each unit."""
-    assert spent.owners is not None
+def counted(spent: Budget, present: Mask) -> Mask:
+    """Return which rows count: up to so many of the present ones of each unit; all of them without `unit`."""
+    if spent.owners is None:
+        return present
     _check_length(spent, present.size)
     owners = np.where(present, spent.owners, -1)
     # mutant: rows-of-a-unit-without-bound-in-a-column

@@ -6,7 +6,7 @@ none if one of its values is not public and there is no place for other values. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,8 +106,10 @@ def axes_of(categories: object, bins: object, missing: object) -> dict[str, Axis
     return found
 
 
-def cells_of(frame: Any, axes: dict[str, Axis]) -> list[npt.NDArray[np.int64]]:
-    """Return for each column the cells of the rows that count."""
+def cells_of(
+    frame: Any, axes: dict[str, Axis], counted: Callable[[npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]
+) -> list[npt.NDArray[np.int64]]:
+    """Return for each column the cells of the rows that count: of those that have cells, `counted` says which."""
     found, size = [], None
     for name, axis in axes.items():
         cells = axis.cells(column_of(frame, name))
@@ -121,4 +123,6 @@ def cells_of(frame: Any, axes: dict[str, Axis]) -> list[npt.NDArray[np.int64]]:
     for cells in found:
         # mutant: row-outside-of-one-column-counts-elsewhere
         inside &= cells >= 0
+    # mutant: rows-of-a-unit-without-bound-in-tables
+    inside = counted(inside)
     return found if inside.all() else [cells[inside] for cells in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -17,7 +18,8 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget, budget, gaussian_multiplier
-from ferrodp.statistics._column import add_counts
+from ferrodp.statistics._column import Keep, add_counts, column_of
+from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.marginals.domain import axes_of, cells_of
 from ferrodp.statistics.marginals.released import Floats, PrivateMarginals
 from ferrodp.statistics.marginals.workload import Measured, Set, plan, tables_of
@@ -44,6 +46,8 @@ def private_marginals(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -71,6 +75,11 @@ def private_marginals(
         or in a last cell of that column, labelled None.
     epsilon, max_contributions, source, ticket
         As for `private_count`.
+    unit : str, or array, Series or list, optional
+        Whose each row is: the name of a column of the frame, or an id a row, as for `private_count`. Then nothing is
+        promised: of the rows of each unit that are in a cell, `max_contributions` count.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more.
     delta : float
         Above 0 and below 1.
     neighboring_relation : NeighboringRelation
@@ -132,7 +141,8 @@ def private_marginals(
     rows = spent.max_contributions
     # mutant: tables-of-several-rows-cost-those-of-one
     noise = _noise(spent, measured, rows**2 * apart)
-    cells = cells_of(frame, axes)
+    spent = _units.of_units(spent, column_of(frame, unit) if isinstance(unit, str) else unit, keep)
+    cells = cells_of(frame, axes, functools.partial(_units.counted, spent))
     counts = _measure(measured, cells)
     distance = Fraction(1) if not spent.replaces else _root_up(Fraction(norm, apart))
     (drawn_from,) = spent.sources(noise.event, null_distance=distance)
