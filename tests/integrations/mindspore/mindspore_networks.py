@@ -52,6 +52,32 @@ class Normalized(nn.Cell):
         return self.out(self.norm(self.flatten(x)))
 
 
+class GroupNormalized(nn.Cell):
+    """A network that normalizes each example by itself, over its channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(1, 1)
+        self.flatten = nn.Flatten()
+        self.out = nn.Dense(64, 10)
+
+    def construct(self, x):
+        return self.out(self.flatten(self.norm(x)))
+
+
+class LayerNormalized(nn.Cell):
+    """A network that normalizes each example by itself, over its pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.flatten = nn.Flatten()
+        self.norm = nn.LayerNorm((64,))
+        self.out = nn.Dense(64, 10)
+
+    def construct(self, x):
+        return self.out(self.norm(self.flatten(x)))
+
+
 class WithLossInside(nn.Cell):
     """A network that returns its loss."""
 
