@@ -201,6 +201,20 @@ MUTANTS = [
         "accounting units",
     ),
     (
+        "rare values of an allocation are drawn into the smaller ones",
+        "rare-values-drawn-into-the-bulk",
+        "if is_scarce {",
+        "if false {",
+        "accounting units",
+    ),
+    (
+        "rare values of an allocation are lowered without their mean",
+        "mean-of-a-rare-value-not-kept",
+        "over / -expm1",
+        "0.0 * over / -expm1",
+        "accounting units",
+    ),
+    (
         "masses of an allocation are merged into another mean",
         "merged-below-their-mean",
         " * exp(-h)",

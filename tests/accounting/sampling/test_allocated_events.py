@@ -49,6 +49,16 @@ def test_both_ends_are_close(name, num_steps, num_selected, delta):
     assert found.lower >= 0.985 * found.upper
 
 
+@pytest.mark.parametrize("scale", [0.7, 1.0, 1.5])
+@pytest.mark.parametrize("delta", [1e-12, 1e-20])
+def test_rare_values_of_discrete_noise_are_in_the_lower_end(scale, delta):
+    """One step of 10⁵: δ is that of a few atoms far above all others, which no gap below them may swallow."""
+    found = bounds(allocated(DiscreteGaussianEvent(scale=scale), 100_000, 1), delta=delta)
+
+    assert 0.0 < found.lower <= found.upper
+    assert found.lower >= 0.96 * found.upper
+
+
 def exact_delta(epsilon_of_step, num_steps, num_selected, epsilon, direction):
     """Of the worst steps that are ε₀-private: the count of high answers is all that matters."""
     likely = 1 / (1 + math.exp(-epsilon_of_step))

@@ -56,7 +56,7 @@ def random_allocation_delta_bounds(
     Bounds
         Where one step is selected, both are bounds on the same law. With 1 < `num_selected` < `num_steps` the upper one
         is that of a mechanism that also shows into which blocks of steps the selected ones fall, and the lower one that
-        of a count of what is released: with few steps they differ by some per cent.
+        of a count of what is released: with few steps they differ by some per cent, most of which is the upper one's.
 
     Raises
     ------

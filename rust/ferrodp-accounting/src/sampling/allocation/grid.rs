@@ -7,7 +7,9 @@
 //! - *Upper*: mass between two nodes is split among them so that its mean is kept. Mass below the first node is split among it
 //!   and 0. Mass above the last is put on it, and what its mean loses is kept in `excess`: `(x + e)₊ ≤ x₊ + e`.
 //! - *Lower*: neighboring masses are merged into their mean where that is a node, going upward and cutting masses as it
-//!   takes; the last ones downward. What is left at the ends is dropped: all functions are ≥ 0.
+//!   takes; the last ones downward, and those above which there is too little mass: where a bulk ends or atoms lie apart,
+//!   merging upward would draw all rare large values into the bulk. What is left at the ends is dropped: all functions
+//!   are ≥ 0.
 //!
 //! Both cost `O(h²)`. The sum of `g_i` and `g_j`, `k = j − i ≥ 0`, is `g_j(1 + e^{−kh})`: cell and place in it depend on `k` alone, so a
 //! convolution is as many multiplications of shifted arrays as there are `k` with `e^{−kh} ≥ e^h − 1`; beyond, the sum lies in the cell
@@ -279,7 +281,7 @@ impl Grid {
         let (mass_error, moved) = (pair.relative_error() / UNIT + 16.0, pair.loss_error() * farthest / UNIT);
         let errors = 4.0 * mass_error + 4.0 * moved + 64.0;
         let mut law = self.place(&cells, level, errors / grid.h, errors + 640.0, 0.0);
-        (law.steps, law.mass_error) = (1.0, mass_error + 16.0);
+        (law.steps, law.mass_error) = (1.0, law.mass_error + mass_error + 16.0);
         let up = self.outward(mass_error);
         law.zero += pair.negative_infinite() * up;
         law.excess += pair.infinite() * up;
@@ -342,7 +344,7 @@ impl Grid {
         let surplus = 64.0 / fine.h + 8.0 * size;
         let mut law = self.place(&cells, level, surplus, 128.0 + 12.0 * (size + 2.0) * fine.h, 2.0 * size + 16.0);
         law.steps = a.steps + b.steps;
-        law.mass_error = a.mass_error + b.mass_error + 2.0 * size + 16.0;
+        law.mass_error += a.mass_error + b.mass_error + 2.0 * size + 16.0;
         law.value_error += a.value_error.max(b.value_error);
         law.zero += a.zero * b.zero;
         law.excess += (a.excess + b.excess) * self.outward(4.0);
@@ -384,23 +386,14 @@ impl Grid {
     /// Puts cells onto nodes, as the side asks. Shares are within `surplus` units; of a group, `means` and `masses` units.
     fn place(&self, cells: &Cells, level: u32, surplus: f64, means: f64, masses: f64) -> Law {
         let spaced = self.at(level);
-        let (placed, value_error) = match self.side {
-            Rounding::Up => (cells.split((surplus * UNIT).min(1.0)), means),
+        let (placed, value_error, mass_error) = match self.side {
+            Rounding::Up => (cells.split((surplus * UNIT).min(1.0)), means, 0.0),
             Rounding::Down => {
-                let (merged, widest) = cells.merged(spaced.h);
-                (merged, means + 2.0 * masses * expm1(widest * spaced.h))
+                let Merged { masses: merged, widest, drawn } = cells.merged(spaced.h);
+                (merged, means + 2.0 * masses * expm1(widest * spaced.h), drawn)
             }
         };
-        Law {
-            level,
-            first: cells.first,
-            masses: placed,
-            zero: 0.0,
-            excess: 0.0,
-            steps: 0.0,
-            mass_error: 0.0,
-            value_error,
-        }
+        Law { level, first: cells.first, masses: placed, zero: 0.0, excess: 0.0, steps: 0.0, mass_error, value_error }
     }
 
     /// Cuts the ends off where next to nothing is: see the head of this file.
@@ -527,11 +520,11 @@ impl Cells {
         out
     }
 
-    /// Merges neighboring masses into means that are nodes; and returns how many cells a group reaches, at most.
-    fn merged(&self, h: f64) -> (Vec<f64>, f64) {
+    /// Merges neighboring masses into means that are nodes.
+    fn merged(&self, h: f64) -> Merged {
         let step = expm1(h);
         let mut out = filled(0.0, self.mass.len() + 1);
-        let mut widest = 1;
+        let (mut widest, mut drawn) = (1, 0.0);
         // Mass waiting below the node `target`, and its distance from it, in units of the target's value, times the mass.
         let (mut mass, mut lack, mut target) = (0.0, 0.0, 0_usize);
         for (c, (&cell, &moment)) in self.mass.iter().zip(&self.moment).enumerate() {
@@ -544,14 +537,21 @@ impl Cells {
                 widest = widest.max(c + 2 - target);
                 // Distance of this mass above the target, in units of the target's value.
                 let above = expm1((c - target) as f64 * h) + exp((c - target) as f64 * h) * share * step;
-                if rest * above < lack {
+                let is_scarce = rest * above < lack;
+                // mutant: rare-values-drawn-into-the-bulk
+                let lower = if is_scarce { drawn_from_one(&mut out, (mass, lack), target, h) } else { None };
+                if let Some(reach) = lower {
+                    widest = widest.max(reach);
+                    drawn += 2.0;
+                } else if is_scarce {
                     mass += rest;
                     lack -= rest * above;
                     continue;
+                } else {
+                    let taken = if above > 0.0 { lack / above } else { 0.0 };
+                    out[target] += mass + taken;
+                    rest -= taken;
                 }
-                let taken = if above > 0.0 { lack / above } else { 0.0 };
-                out[target] += mass + taken;
-                rest -= taken;
                 (mass, lack) = (0.0, 0.0);
             }
             if share == 0.0 {
@@ -566,8 +566,35 @@ impl Cells {
         if mass > 0.0 {
             widest = widest.max(lowered(&mut out, (mass, lack), target, h));
         }
-        (out, widest as f64)
+        Merged { masses: out, widest: widest as f64, drawn }
     }
+}
+
+/// Masses on nodes, how many cells a group of theirs reaches at most, and units of rounding of what was drawn upward.
+struct Merged {
+    masses: Vec<f64>,
+    widest: f64,
+    drawn: f64,
+}
+
+/// Puts the mass that waits below `target` on the node below it, with as much from one lower node as keeps the mean: from the
+/// nearest one of which no more than half is taken. Returns how many cells were reached, or `None` if there is no such node.
+///
+/// A merger of any masses into their mean is smaller in convex order. What stays of the lower node is off by two units.
+fn drawn_from_one(out: &mut [f64], (mass, lack): (f64, f64), target: usize, h: f64) -> Option<usize> {
+    let node = target - 1;
+    // Distance of the mean above this node, in units of the node's value, times the mass.
+    let over = (mass * expm1(h) - lack * exp(h)).max(0.0);
+    for below in (0..node).rev().filter(|&below| out[below] >= 2.0 * over && out[below] > 0.0) {
+        // mutant: mean-of-a-rare-value-not-kept
+        let taken = over / -expm1(-((node - below) as f64) * h);
+        if 2.0 * taken <= out[below] {
+            out[below] -= taken;
+            out[node] += mass + taken;
+            return Some(node - below + 1);
+        }
+    }
+    None
 }
 
 /// Puts the mass that waits below `target`, with none above, on the node below it, with as much from lower nodes as keeps the mean;

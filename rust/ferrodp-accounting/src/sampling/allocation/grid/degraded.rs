@@ -189,7 +189,7 @@ fn a_merged_law_keeps_mass_and_mean_and_is_below_in_convex_order() {
     let mass: Vec<f64> = (0..60).map(|c| if c % 7 == 3 { 0.0 } else { f64::from((c * 37 + 5) % 64 + 1) }).collect();
     let moment = gathered(mass.iter().enumerate().map(|(c, mass)| mass * place(c)));
     let cells = super::Cells { first: 0, mass, moment };
-    let (merged, _) = cells.merged(h);
+    let merged = cells.merged(h).masses;
 
     let value = |c: usize| exp(c as f64 * h);
     let points: Vec<(f64, f64)> =
@@ -205,4 +205,41 @@ fn a_merged_law_keeps_mass_and_mean_and_is_below_in_convex_order() {
         let above = |x: f64| (x - strike).max(0.0);
         assert!(mean(&nodes, &above) <= mean(&points, &above) * (1.0 + 1e-12) + 1e-9);
     }
+}
+
+#[test]
+fn rare_atoms_far_apart_stay_where_they_are_and_the_law_stays_below_in_convex_order() {
+    // Atoms of a discrete Gaussian pair, each ten cells above the last, with masses that fall faster than values grow.
+    let h = 0.1;
+    let atoms: Vec<(f64, f64)> =
+        (-8..12).map(|n: i32| (exp(-0.5 * f64::from(n * n)), 0.1 + 0.8 * f64::from((n + 8) * 7 % 11) / 11.0)).collect();
+    let (mut mass, mut moment) = (vec![0.0; 200], vec![0.0; 200]);
+    for (i, &(m, place)) in atoms.iter().enumerate() {
+        mass[10 * i + 3] = m;
+        moment[10 * i + 3] = m * place;
+    }
+    let cells = super::Cells { first: 0, mass, moment };
+    let merged = cells.merged(h);
+
+    let value = |c: usize| exp(c as f64 * h);
+    let points: Vec<(f64, f64)> = atoms
+        .iter()
+        .enumerate()
+        .map(|(i, &(m, place))| (m, value(10 * i + 3) + place * (value(10 * i + 4) - value(10 * i + 3))))
+        .collect();
+    let nodes: Vec<(f64, f64)> = merged.masses.iter().enumerate().map(|(c, &m)| (m, value(c))).collect();
+    let mean = |law: &[(f64, f64)], f: &dyn Fn(f64) -> f64| law.iter().map(|&(m, x)| m * f(x)).sum::<f64>();
+
+    assert!(merged.drawn >= 8.0 && merged.widest >= 10.0);
+    for f in [|_| 1.0, |x| x] as [fn(f64) -> f64; 2] {
+        assert!((mean(&nodes, &f) / mean(&points, &f) - 1.0).abs() < 1e-12);
+    }
+    for strike in (1..1990).map(|k| exp(0.01 * f64::from(k))) {
+        let above = |x: f64| (x - strike).max(0.0);
+        assert!(mean(&nodes, &above) <= mean(&points, &above) * (1.0 + 1e-12));
+    }
+    // Means above the gap before the last atom but one, a part of e^−50: kept within a cell of what they are.
+    let strike = value(174);
+    let above = |x: f64| (x - strike).max(0.0);
+    assert!(mean(&nodes, &above) > 0.8 * mean(&points, &above));
 }
