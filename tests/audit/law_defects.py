@@ -188,9 +188,17 @@ _OTHERS = "how one record decides on others: the tests of neighbors look at that
 _COUNTERS = "audits draw single releases: totals of counters are compared with their law, persons with every database"
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
+_PARTS = "no audit cuts a table into partitions: its killer compares every cut of all small tables with one process"
 NOT_FOUND: dict[str, str] = {
     "residuals that other programs get still have their margins": _AFTERWARDS,
     "residuals that other programs get are said to be exacter than they are": _AFTERWARDS,
+    "equal numbers of two partitions count once": _PARTS,
+    "the integers of one partition stand for all": _PARTS,
+    "a table in partitions is noised by other parameters than its parts": _PARTS,
+    "a statistic without integers that add up is drawn on each partition": _PARTS,
+    "units whose rows are in two partitions count in both": _PARTS,
+    "rows of a unit are not brought together": _PARTS,
+    "ids that are equal are brought to two places": _PARTS,
     "missing times count as the first day": "a row that counts wrongly still moves a mean by what is charged",
     "the last bin of a calendar holds what follows it": "a row is in one bin all the same",
     "missing times are in a bin of the calendar": "a row is in one bin all the same",

@@ -3,6 +3,7 @@
 KILLERS = {
     "fast states": "pytest tests/sums/test_fast_states.py",
     "partitions": "pytest tests/distributed/test_executors.py",
+    "tables in partitions": "pytest tests/distributed/test_partitioned_statistics.py",
     "secure sums": "pytest tests/federated/test_secure.py",
     "rounds of clients": "pytest tests/federated/test_federated_rounds.py",
     "placements": "pytest tests/federated/test_placed_runs.py",
@@ -11,6 +12,55 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "equal numbers of two partitions count once",
+        "equal-numbers-of-two-parts-count-once",
+        "np.add.at(counts, places.reshape(-1), np.concatenate([self.counts, other.counts]))",
+        "counts[places.reshape(-1)] = np.concatenate([self.counts, other.counts])",
+        "tables in partitions",
+    ),
+    (
+        "the integers of one partition stand for all",
+        "integers-of-a-part-left-out",
+        "return first + second",
+        "return first",
+        "tables in partitions",
+    ),
+    (
+        "a table in partitions is noised by other parameters than its parts",
+        "parts-noised-by-other-parameters",
+        "if public != self.counted.public:",
+        "if False:",
+        "tables in partitions",
+    ),
+    (
+        "a statistic without integers that add up is drawn on each partition",
+        "statistic-without-a-sum-of-parts-is-drawn-on-a-part",
+        "if mode is not None and not mode.has_passed:",
+        "if False:",
+        "tables in partitions",
+    ),
+    (
+        "units whose rows are in two partitions count in both",
+        "units-in-two-parts-count-in-both",
+        "if mode is not None and column is not None and column is not mode.owners:",
+        "if False:",
+        "tables in partitions",
+    ),
+    (
+        "rows of a unit are not brought together",
+        "rows-of-a-unit-are-counted-where-they-were",
+        "routes_of(column_of(columns, self.unit)) % np.uint64(pieces)",
+        "np.arange(len(columns[self.unit])) % pieces",
+        "tables in partitions",
+    ),
+    (
+        "ids that are equal are brought to two places",
+        "ids-that-are-equal-go-two-ways",
+        "hash(value) % 2**64",
+        "hash(repr(value)) % 2**64",
+        "tables in partitions",
+    ),
     (
         "the last partitions are in no task",
         "last-partitions-left-out",

@@ -105,6 +105,10 @@ CALLS = {
     "distributed.clipped_sum": (
         "fd.distributed.clipped_sum([rows, rows + 1.0], (1000,), clip_norm=1.0, stacked=True, dtype=np.float32)"
     ),
+    "distributed.private_statistic": (
+        "fd.distributed.private_statistic([{'pay': column}, {'pay': column}], "
+        "lambda frame, **pay: fd.private_median(frame['pay'], bounds=(0.0, 1.0), epsilon=1.0, **pay))"
+    ),
     "private_count": "fd.private_count(column, epsilon=1.0)",
     "private_distinct": "fd.private_distinct(column, epsilon=1.0)",
     "private_top": "fd.private_top(column, 3, categories=list(range(3000)), epsilon=1.0)",

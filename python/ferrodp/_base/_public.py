@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import inspect
 import itertools
 import re
@@ -67,6 +68,10 @@ class PublicPackage(ModuleType):
             raise AttributeError("__all__")
         names: list[str] = vars(self)["__all__"]
         return names
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Return the package by its name: functions that use it are sent to workers by value, with what they use."""
+        return importlib.import_module, (self.__name__,)
 
 
 def suggesting(function: Callable[P, R], name: str | None = None) -> Callable[P, R]:

@@ -34,6 +34,7 @@ from ferrodp.random.noise import source_or_default
 from ferrodp.statistics._column import Keep
 from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
+from ferrodp.statistics.parts import exact
 from ferrodp.statistics.rows.times import Clock, of_bounds
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
@@ -120,6 +121,7 @@ class Budget(NamedTuple):
         how far the statistic moves if a unit is added or removed, divided by how far it moves if one is replaced; None
         if a missing unit shows in other ways too, such as in the number of rows.
         """
+        exact.check_source()
         warn_if_weak(self.epsilon)
         payer = payer_of(self.source) if self.ticket is None else None
         if self.ticket is None and payer is None:

@@ -32,6 +32,7 @@ from ferrodp.statistics._foreign import Labels, Numbers, keys_of
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.statistics.rows.times import Clock, clock_of, public_times
@@ -140,8 +141,9 @@ def private_count(
         )
     mechanism = spent.mechanism(spent.max_contributions)
     event = mechanism.event
+    total = passed(exact, lambda: (event, what, spent.unit))
     (source,) = spent.sources(event, null_distance=Fraction(1))
-    released = mechanism.release(exact(), source=source)
+    released = mechanism.release(total, source=source)
     return spent.estimate(released, mechanism.standard_deviation, event, what, Additive(mechanism))
 
 
@@ -244,8 +246,8 @@ def private_histogram(
     ends = 2 if spent.replaces and size > 1 else 1  # a row that is replaced leaves a bin and comes to another
     # mutant: rows-of-one-unit-taken-to-fall-into
     mechanism = spent.mechanism(ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=size)
-    counts = count()
     event = mechanism.event
+    counts = passed(count, lambda: (event, edges, labels, spent.unit))
     # a row that comes moves one bin: 1 over 2 of L1, over √2 of L2, which is below 0.7072
     distance = Fraction(1) if ends == 1 else Fraction(1, 2) if not spent.delta else Fraction(7072, 10_000)
     (source,) = spent.sources(event, null_distance=distance)

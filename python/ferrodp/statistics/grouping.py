@@ -26,6 +26,7 @@ from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, units
 from ferrodp.statistics.keys.labels import Values, combined, distinct, together
 from ferrodp.statistics.keys.union import rounds
+from ferrodp.statistics.parts.exact import check_owners, check_source
 from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
@@ -131,7 +132,9 @@ def private_group_by(
     if not isinstance(keep, str) or keep not in ("random", "first"):
         raise _validate.out_of_domain("keep", '"random" or "first"', keep)
     coins = source_or_default(source) if keep == "random" else None
-    owners = None if unit is None else units(read(column_of(frame, unit), unit))
+    whose = None if unit is None else column_of(frame, unit)
+    check_owners(whose)
+    owners = None if whose is None else units(read(whose, str(unit)))
     for column in columns[1:]:
         if column.values.size != columns[0].values.size:
             raise InvalidArray(f"the columns {', '.join(names)} must have as many rows as one another")
@@ -150,6 +153,7 @@ def private_group_by(
             )
         codes, labels = _given(columns, names, keys)
         return PrivateGroups(frame, limit.counted(codes, owners, coins), labels, limit, of=of)
+    check_source()  # keys that are found do not add up
     spent = budget(keys.epsilon, keys.delta, limit.rows, _ADD_OR_REMOVE, source, ticket)
     # mutant: keys-found-at-more-than-the-open-budget-is-charged
     keys = type(keys)(epsilon=spent.epsilon, delta=spent.delta)

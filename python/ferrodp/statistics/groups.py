@@ -39,6 +39,7 @@ from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.counts import bin_places, check_binning, matching, places, public_labels, timed_edges
 from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.statistics.ranks import of_groups, quantiles
 from ferrodp.statistics.ranks.quantiles import ratios_of
 from ferrodp.statistics.rows import calendars
@@ -55,7 +56,8 @@ class Part(NamedTuple):
     """A vector with one integer a group, and what noises it."""
 
     mechanism: Mechanism
-    exact: Callable[[], Ints]
+    exact: Callable[[], tuple[Ints, ...]]
+    """The integers, or for sums steps and the parts beyond them."""
     width: float = 1.0
     slack: int = 0
 
@@ -571,9 +573,9 @@ class PrivateGroups:
         squared = ends * self._limit.squared
         mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=squared, dimension=size)
 
-        def exact() -> Ints:
+        def exact() -> tuple[Ints, ...]:
             cells = codes if bins is None else bins.cells(codes)
-            return np.bincount(cells[cells >= 0], minlength=size).astype(np.int64)
+            return (np.bincount(cells[cells >= 0], minlength=size).astype(np.int64),)
 
         return Part(mechanism, exact)
 
@@ -601,7 +603,7 @@ class PrivateGroups:
         )
         codes = self._present(held)
 
-        def exact() -> Ints:
+        def exact() -> tuple[Ints, ...]:
             totals, beyond = np.zeros((2, len(self.keys)), np.int64)
             for start in range(0, codes.size, 1 << 18):
                 part = codes[start : start + (1 << 18)]
@@ -612,7 +614,7 @@ class PrivateGroups:
                 for sums_of_halves, half in zip((totals, beyond), halves, strict=True):
                     found = np.bincount(part[taken], weights=half, minlength=totals.size)
                     sums_of_halves += found.astype(np.int64)
-            return totals + sums.rounded_steps(beyond)
+            return totals, beyond
 
         return Part(mechanism, exact, grid.width, sums.SLACK)
 
@@ -637,8 +639,12 @@ class PrivateGroups:
 
     def _release(self, spent: Budget, parts: Sequence[Part]) -> tuple[list[Ints], PrivacyEvent]:
         """Return the noised vectors of all parts, and what they cost together."""
-        vectors = [part.exact() for part in parts]
         events = tuple(part.mechanism.event for part in parts)
+        found = passed(
+            lambda: [part.exact() for part in parts],
+            lambda: (events, [(part.width, part.slack) for part in parts], self.keys, self._limit, self._of),
+        )
+        vectors = [whole + sums.rounded_steps(beyond[0]) if beyond else whole for whole, *beyond in found]
         sources = spent.sources(*events, null_distance=None)
         for part, vector, drawn in zip(parts, vectors, sources, strict=True):
             # mutant: groups-without-rows-get-no-noise

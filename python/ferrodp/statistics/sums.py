@@ -33,6 +33,7 @@ from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Additive, Transformed, half_width, ratio_interval
 from ferrodp.statistics.estimate import Estimate, Sample
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_mean", "private_sum"]
@@ -64,12 +65,16 @@ class _Grid(NamedTuple):
 
     def total(self, column: Column) -> int:
         """Return the sum of a column, in grid steps; each value clamped, infinite ones too."""
-        return exact_total(summed(self.quantized(part)) for part in column.floats())
+        return whole_steps(self.halves(column))
 
-    def total_around(self, middle: float, lower: float, upper: float, column: Column) -> int:
-        """Return the sum of the distances of clamped values from the middle of their bounds."""
+    def halves(self, column: Column) -> tuple[int, int]:
+        """Return the same sum as steps and parts beyond them, before it is rounded."""
+        return added_halves(summed(self.quantized(part)) for part in column.floats())
+
+    def halves_around(self, middle: float, lower: float, upper: float, column: Column) -> tuple[int, int]:
+        """Return the sum of the distances of clamped values from the middle of their bounds, before it is rounded."""
         clamped = (np.clip(part, lower, upper) for part in column.floats())
-        return exact_total(
+        return added_halves(
             summed(self.quantized(part - middle)) for part in clamped
         )  # clamped again: rounding cannot matter
 
@@ -110,10 +115,20 @@ def summed(halves: Halves) -> tuple[int, int]:
 
 def exact_total(halves: Iterable[tuple[int, int]]) -> int:
     """Return a sum in steps, which is rounded once."""
+    return whole_steps(added_halves(halves))
+
+
+def added_halves(halves: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the sums of steps and of parts beyond them."""
     steps = parts = 0
     for whole, beyond in halves:
         steps, parts = steps + whole, parts + beyond
-    return steps + rounded_steps(parts)
+    return steps, parts
+
+
+def whole_steps(halves: tuple[int, int]) -> int:
+    """Return steps and parts beyond them as the nearest number of steps."""
+    return halves[0] + rounded_steps(halves[1])
 
 
 @overload
@@ -204,8 +219,8 @@ def private_sum(
     grid = _grid(lower, upper)
     can_miss = array.drops and array.can_miss
     mechanism = _mechanism(spent, grid, can_miss)
-    exact = grid.total(array)
     event = mechanism.event
+    exact = whole_steps(passed(lambda: grid.halves(array), lambda: (event, grid, spent.unit)))
     (source,) = spent.sources(event, null_distance=grid.null_distance(can_miss=can_miss))
     total = mechanism.release(exact, source=source)
     error = mechanism.standard_deviation * grid.width
@@ -282,9 +297,12 @@ def private_mean(
     # mutant: number-and-sum-of-mean-get-whole-budget-each
     part = spent if is_public else spent.share(1, 2)
     mechanism = _mechanism(part, grid)
-    exact = grid.total_around(middle, lower, upper, array)
     event: PrivacyEvent = mechanism.event
-    rows = array.size
+    rows, halves = passed(
+        lambda: (array.size, grid.halves_around(middle, lower, upper, array)),
+        lambda: (mechanism.event, is_public, middle, grid, spent.unit),
+    )
+    exact = whole_steps(halves)
     counter = None
     if is_public:
         (source,) = spent.sources(event, null_distance=None)  # what is divided by is the very number of rows

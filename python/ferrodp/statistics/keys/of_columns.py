@@ -28,6 +28,7 @@ from ferrodp.statistics._budget import Budget
 from ferrodp.statistics._column import Column, Keep, check_missing, column, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics.keys.contributions import contribution, pairs, rows_that_count, units
+from ferrodp.statistics.parts.exact import check_owners
 
 Places = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
@@ -44,6 +45,7 @@ def of_units(spent: Budget, unit: Any, keep: Keep, missing: object = "drop") -> 
             'missing must be "drop" with unit, where rows that do not count are missing, got "zero"; write zeros into '
             "the column, as values.fillna(0) does"
         )
+    check_owners(unit)
     words = contribution(spent.max_contributions, None, None).words("unit", keep)
     return spent._replace(owners=units(read(unit, "unit")), keep=keep, of=words)
 

@@ -23,6 +23,7 @@ from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.marginals.domain import axes_of, cells_of
 from ferrodp.statistics.marginals.released import Floats, PrivateMarginals
 from ferrodp.statistics.marginals.workload import Measured, Set, plan, tables_of
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.sums.clipped import release_flat, sum_of_integers
 from ferrodp.tickets import Ticket
 
@@ -143,7 +144,16 @@ def private_marginals(
     noise = _noise(spent, measured, rows**2 * apart)
     spent = _units.of_units(spent, column_of(frame, unit) if isinstance(unit, str) else unit, keep)
     cells = cells_of(frame, axes, functools.partial(_units.counted, spent))
-    counts = _measure(measured, cells)
+    counts = passed(
+        lambda: _measure(measured, cells),
+        lambda: (
+            noise.event,
+            names,
+            [(axis.labels, axis.edges) for axis in axes.values()],
+            measured.weights,
+            spent.unit,
+        ),
+    )
     distance = Fraction(1) if not spent.replaces else _root_up(Fraction(norm, apart))
     (drawn_from,) = spent.sources(noise.event, null_distance=distance)
     noised = noise.release(counts, drawn_from)

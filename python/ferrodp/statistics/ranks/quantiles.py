@@ -49,6 +49,7 @@ from ferrodp.statistics._column import Column, Keep, Missing, public_numbers
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.parts.exact import passed_rows
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks.candidates import Candidates, Listed, Rank, Toward
 from ferrodp.statistics.rows.times import clock_of, public_times
@@ -163,10 +164,12 @@ def private_quantile(
     spent = _units.of_units(spent, unit, keep, missing)
     ratio = ratio_of(quantile)
     array = ranked(spent, values, missing)
-    found = sought(spent, ratio, among(bounds, candidates, num_candidates, array), interval_level)
+    points = among(bounds, candidates, num_candidates, array)
+    found = sought(spent, ratio, points, interval_level)
     event = composed(found.events)
+    rows = passed_rows(lambda: _candidates.ordered(array), lambda: (found.events, points, ratio, interval_level))
     sources = spent.sources(*found.events, null_distance=None)
-    value, *ends = found.of(_candidates.ordered(array), iter(sources))
+    value, *ends = found.of(rows, iter(sources))
     return spent.estimate(value, None, event, f"quantile {float(ratio):g}", found.law(value, tuple(ends)))
 
 
@@ -230,8 +233,8 @@ def private_quantiles(
     share = spent.share(1, len(ratios))
     found = [sought(share, ratio, points, interval_level) for ratio in ratios]
     event = composed([event for each in found for event in each.events])
+    rows = passed_rows(lambda: _candidates.ordered(array), lambda: (event, points, ratios, interval_level))
     drawn = iter(spent.sources(*[event for each in found for event in each.events], null_distance=None))
-    rows = _candidates.ordered(array)
     chosen = [each.of(rows, drawn) for each in found]
     values = np.sort(np.array([each[0] for each in chosen]))
     return spent.estimate(

@@ -1,0 +1,364 @@
+"""Statistics of a table in partitions: counted where the partitions are, released once.
+
+`Part` and `join` are pure but for the coins of random subsets, and draw no noise: an engine may run them again. What an
+engine is, `Tasks` says: how a function is submitted, on what results of others, and how a result is taken.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import datetime
+import decimal
+import fractions
+import hashlib
+import importlib
+import operator
+import os
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ferrodp._base import _validate
+from ferrodp.distributed import tree
+from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.random import NoiseSource
+from ferrodp.statistics._column import column_of, names_of, read
+from ferrodp.statistics._foreign import Labels
+from ferrodp.statistics.keys.contributions import units
+from ferrodp.statistics.parts import exact
+from ferrodp.statistics.parts.exact import Counted
+from ferrodp.tickets import Ticket
+
+__all__ = ["private_statistic"]
+
+Columns = dict[str, Any]
+MOST_PIECES = 256
+"""Into how many tables the rows are brought together by their units, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of some partitions: exact integers, and columns of their types without rows."""
+
+    counted: Counted
+    columns: Columns
+
+    @property
+    def types(self) -> tuple[tuple[str, str], ...]:
+        """The names and types of the columns."""
+        return tuple((name, _type_of(column)) for name, column in self.columns.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Return the state of a partition."""
+
+    release: Callable[..., Any]
+    unit: str | None
+    load: Callable[[Any], Any] | None = None
+
+    def __call__(self, partition: Any) -> State:
+        """Count a partition."""
+        return self.count(self.columns(partition))
+
+    def count(self, columns: Columns) -> State:
+        """Count a table."""
+        found = contextvars.Context().run(exact.counted, self.release, columns, self.unit)
+        return State(found, {name: column[:0] for name, column in columns.items()})
+
+    def columns(self, partition: Any) -> Columns:
+        """Return the columns of a partition by name."""
+        frame = partition if self.load is None else self.load(partition)
+        names = names_of(frame)
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidParameter("the columns of partitions must have strings as names")
+        columns = {name: column_of(frame, name) for name in names}
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            raise InvalidArray("the columns of a partition must have as many rows as one another")
+        return columns
+
+    def split(self, partition: Any, pieces: int) -> list[Columns]:
+        """Return the rows of a partition in so many tables: all rows of a unit are in the same one everywhere."""
+        assert self.unit is not None
+        columns = self.columns(partition)
+        # mutant: rows-of-a-unit-are-counted-where-they-were
+        routes = routes_of(column_of(columns, self.unit)) % np.uint64(pieces)
+        places = [np.flatnonzero(routes == piece) for piece in range(pieces)]
+        return [{name: _taken(column, each) for name, column in columns.items()} for each in places]
+
+    def count_pieces(self, *pieces: Columns) -> State:
+        """Count the tables of one piece of all partitions, in the order of these."""
+        types = {tuple((name, _type_of(column)) for name, column in piece.items()) for piece in pieces}
+        if len(types) > 1:
+            raise InvalidArray(_TYPES)
+        return self.count({name: _joined([piece[name] for piece in pieces]) for name in pieces[0]})
+
+
+_TYPES = (
+    "partitions must have the same columns of the same types: the mechanism depends on them; convert them in load, "
+    "such as column.astype(float)"
+)
+
+
+def join(*states: State) -> State:
+    """Return the state of all their rows."""
+    first, *others = states
+    for other in others:
+        if other.types != first.types:
+            raise InvalidArray(_TYPES)
+        first = State(first.counted + other.counted, first.columns)
+    return first
+
+
+class Tasks(Protocol):
+    """An engine: `submit` runs a function, results of others among its arguments; `result` waits for one."""
+
+    workers: int
+
+    def submit(self, height: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return a reference to what a function returns."""
+
+    def result(self, reference: Any) -> Any:
+        """Return what a reference stands for."""
+
+
+def run(
+    tasks: Tasks,
+    partitions: Iterable[Any],
+    part: Part,
+    identity: Callable[[Any], Any],
+    *,
+    source: NoiseSource | None,
+    ticket: Ticket | None,
+) -> Any:
+    """Count all partitions on an engine, and release once."""
+    given = tree.distinct(partitions, part, identity)  # type: ignore[arg-type]  # of which it reads `load`
+    if part.unit is None:
+        counted = [tasks.submit(0, part, partition) for partition in given]
+    else:
+        listed = list(given)
+        pieces = max(1, min(len(listed), 4 * tasks.workers, MOST_PIECES))
+        split = [tasks.submit(0, part.split, partition, pieces) for partition in listed]
+        counted = [
+            tasks.submit(1, part.count_pieces, *(tasks.submit(0, operator.getitem, each, piece) for each in split))
+            for piece in range(pieces if listed else 0)
+        ]
+        del split
+    if not counted:
+        raise InvalidParameter("partitions must hold one partition at least, of which columns and types are known")
+    state = tasks.result(
+        tree.reduced(counted, lambda _, each: each, lambda height, _, nodes: tasks.submit(height, join, *nodes))
+    )
+    return exact.released(part.release, state.columns, part.unit, state.counted, source=source, ticket=ticket)
+
+
+def check(release: object, unit: object, load: object) -> Part:
+    """Return what counts partitions, from checked arguments."""
+    if not callable(release):
+        raise _validate.wrong_type(
+            "release",
+            "a function of a table, source and ticket",
+            release,
+            write='lambda frame, **pay: fd.private_count(frame["age"], epsilon=1.0, **pay)',
+        )
+    if unit is not None and not isinstance(unit, str):
+        raise _validate.wrong_type("unit", "the name of a column or None", unit, write='"person"')
+    if load is not None and not callable(load):
+        raise _validate.wrong_type("load", "callable", load, write="pandas.read_parquet")
+    return Part(release, unit, load)
+
+
+def private_statistic(
+    partitions: Iterable[Any],
+    release: Callable[..., Any],
+    *,
+    unit: str | None = None,
+    load: Callable[[Any], Any] | None = None,
+    executor: Executor | None = None,
+    source: NoiseSource | None = None,
+    ticket: Ticket | None = None,
+) -> Any:
+    """Release a statistic of a table whose rows are in many partitions, as if they were in one.
+
+    The result has the law that it has in one process, and the same exact integers under its noise: partitions are
+    counted apart, their integers are added, and noise is drawn once, here, with one payment. The guarantee is that of
+    the statistic, for a unit whose rows may be in any partitions.
+
+    Parameters
+    ----------
+    partitions : iterable
+        Tables of pandas, polars or Arrow, or dicts of columns, all with the same columns of the same types; or, with
+        `load`, whatever that takes, such as paths. Each row is in one partition.
+    release : callable
+        ``release(frame, source=..., ticket=...)``: makes one release about `frame`, a dict of columns, and returns it.
+        It passes `source` and `ticket` on, and takes everything else from public values, not from `frame`. It is called
+        for each partition, where it ends before noise is drawn, and here. A process pool gets it by pickle.
+    unit : str, optional
+        The column of units, if the statistic has one: rows of a unit are brought together first. The statistic has to
+        take just that column, as in ``unit=frame["person"]``, or ``unit="person"`` for groups.
+    load : callable, optional
+        Called on the worker with a partition; returns its table. It must depend on the partition alone.
+    executor : concurrent.futures.Executor, optional
+        By default a pool of threads of this call's own.
+    source : NoiseSource, optional
+        None, or a seeded source for tests.
+    ticket : Ticket, optional
+        What pays for the release; armed here, after all partitions were counted.
+
+    Returns
+    -------
+    Estimate or PrivateMarginals
+        What `release` returns.
+
+    Raises
+    ------
+    InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+        If an argument is not accepted, a partition is given twice, types differ, the release depends on the rows of
+        its table, or it is none of the statistics of the notes. Nothing was paid or drawn.
+    Exception
+        Whatever `load` or the executor raises. Nothing was paid or drawn.
+
+    See Also
+    --------
+    ferrodp.integrations.dask.private_statistic, ferrodp.integrations.ray.private_statistic : the same on a cluster.
+
+    Notes
+    -----
+    Statistics: `private_count`, `private_sum`, `private_mean`, `private_histogram`, `private_quantile`,
+    `private_quantiles`, `private_median`, `private_marginals`, and of `private_group_by` with public keys `count`,
+    `sum`, `mean`, `variance` and `histogram`. The proof is in the docstring of `ferrodp.statistics.parts.exact`.
+
+    What travels without noise is as secret as the rows: integers, for quantiles each different number with how often it
+    is there, and with `unit` the rows themselves, each once. Ids are told apart as in one process, where 7 and 7.0 are
+    one unit: numbers, strings, bytes, dates, durations, UUIDs and tuples of them are spread over tasks, and ids of
+    other types go to one.
+
+    With ``keep="first"`` the integers are those of one process with the partitions in their order; with a random subset
+    they have the law that they have there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ferrodp as fd
+    >>> def shard(number):
+    ...     return {"pay": np.full(100, 10.0 * number), "person": np.arange(100) // 2}
+    >>> def total(frame, **payment):
+    ...     return fd.private_sum(
+    ...         frame["pay"], bounds=(0, 50), unit=frame["person"], max_contributions=4, epsilon=1.0, **payment
+    ...     )
+    >>> found = fd.distributed.private_statistic(range(4), total, load=shard, unit="person")
+    >>> round(found.standard_error)
+    283
+    """
+    part = check(release, unit, load)
+    if executor is not None and not isinstance(executor, Executor):
+        raise _validate.wrong_type(
+            "executor", "a concurrent.futures.Executor or None", executor, write="ThreadPoolExecutor(8)"
+        )
+    cores = min(os.cpu_count() or 1, 8)
+    if executor is not None:
+        return run(_OnExecutor(executor, cores), partitions, part, lambda _: None, source=source, ticket=ticket)
+    with ThreadPoolExecutor(cores) as pool:
+        return run(_OnExecutor(pool, cores), partitions, part, lambda _: None, source=source, ticket=ticket)
+
+
+class _OnExecutor:
+    """Tasks on an executor, whose results come back here before another task takes them."""
+
+    def __init__(self, executor: Executor, workers: int) -> None:
+        self.executor, self.workers = executor, workers
+
+    def submit(self, height: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        here = [each.result() if isinstance(each, Future) else each for each in arguments]
+        if function in (operator.getitem, join):
+            return _done(function(*here))
+        return self.executor.submit(function, *here)
+
+    def result(self, reference: Any) -> Any:
+        return reference.result()
+
+
+def _done(value: Any) -> Future[Any]:
+    found: Future[Any] = Future()
+    found.set_result(value)
+    return found
+
+
+def routes_of(column: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return a number for each row: equal ids have equal ones, in whatever process and of whatever type they are."""
+    found = read(column, "unit")
+    if isinstance(found, Labels):
+        keys = list(found.compared())
+        routes = np.array([*map(_route, keys), 0], np.uint64)
+        return routes[:-1] if found.entries is None else routes[found.values]
+    owners = units(found)
+    firsts = np.zeros(owners.max(initial=-1) + 2, np.intp)
+    firsts[owners] = np.arange(owners.size)  # a row of each unit; −1, rows without one, is last
+    routes = np.array([*map(_route, found.values[firsts[:-1]].tolist()), 0], np.uint64)
+    return routes[owners]
+
+
+def _route(key: Any) -> int:
+    """Return 64 bits of an id; those of types that are not known here all have the same."""
+    if isinstance(value := getattr(key, "value", key), (bool, int, float, decimal.Decimal, fractions.Fraction)):
+        # mutant: ids-that-are-equal-go-two-ways
+        return hash(value) % 2**64  # of numbers: the same in every process, and for equal ones of all types
+    text: str | bytes | None = None
+    if isinstance(value, (str, bytes)):
+        text = value
+    elif isinstance(value, uuid.UUID):
+        text = f"uuid {value.int}"
+    elif isinstance(value, datetime.timedelta):
+        text = f"duration {value // datetime.timedelta(microseconds=1)}"
+    elif isinstance(value, datetime.datetime):
+        zoned = value.tzinfo is not None
+        origin = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC if zoned else None)
+        text = f"datetime {zoned} {(value - origin) // datetime.timedelta(microseconds=1)}"
+    elif isinstance(value, datetime.date):
+        text = f"date {value.toordinal()}"
+    elif isinstance(value, tuple):
+        text = f"tuple {[_route(each) for each in value]}"
+    if text is None:
+        return 0
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
+
+
+def _type_of(column: Any) -> str:
+    """Return the type of a column, in words that differ where columns are read differently."""
+    held = getattr(column, "dtype", getattr(column, "type", ""))
+    if isinstance(held, np.dtype) and held.kind in "US":
+        held = held.kind  # strings of any length
+    package = type(column).__module__.partition(".")[0]
+    return f"{package}.{'Series' if package == 'pandas' else type(column).__qualname__} {held}"
+
+
+def _taken(column: Any, places: Any) -> Any:
+    """Return some rows of a column, of the same type."""
+    if isinstance(column, (list, tuple)):
+        return type(column)(column[place] for place in places.tolist())
+    if hasattr(column, "iloc"):
+        return column.iloc[places]
+    return column.take(places) if type(column).__module__.partition(".")[0] == "pyarrow" else column[places]
+
+
+def _joined(columns: list[Any]) -> Any:
+    """Return the rows of several columns of one type, one after another."""
+    first = columns[0]
+    package = type(first).__module__.partition(".")[0]
+    if isinstance(first, (list, tuple)):
+        return type(first)(row for column in columns for row in column)
+    if package in ("pandas", "polars", "pyarrow"):
+        library: Any = importlib.import_module(package)  # that of the columns, imported already
+        if package == "pandas":
+            return library.concat(columns, ignore_index=True)
+        if package == "polars":
+            return library.concat(columns)
+        parts = [part for column in columns for part in getattr(column, "chunks", [column])]
+        return library.chunked_array(parts, type=first.type)
+    return np.concatenate(columns)

@@ -1,0 +1,469 @@
+"""Statistics of tables in partitions: integers, event and payment of one process, or a refusal before it."""
+
+import datetime
+import decimal
+import fractions
+import itertools
+import math
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+import pytest
+
+import ferrodp as fd
+from ferrodp.distributed import private_statistic, statistics
+from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
+from ferrodp.statistics.parts import exact
+
+ROWS, PARTS = 600, 5
+KEYS = ["n", "s", "w"]
+FIRST = {"unit": "person", "keep": "first"}
+
+
+def by_region(frame, **options):
+    return fd.private_group_by(frame, "region", keys=KEYS, **options)
+
+
+def count(frame, **pay):
+    return fd.private_count(frame["ill"], epsilon=1.0, **pay)
+
+
+def count_of_units(frame, **pay):
+    return fd.private_count(frame["ill"], epsilon=1.0, unit=frame["person"], max_contributions=2, keep="first", **pay)
+
+
+def total(frame, **pay):
+    return fd.private_sum(frame["pay"], bounds=(-3, 100), epsilon=1.0, **pay)
+
+
+def total_of_units(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 2, "keep": "first"}
+    return fd.private_sum(frame["pay"], bounds=(0, 100), epsilon=1.0, delta=1e-6, **owners, **pay)
+
+
+def mean(frame, **pay):
+    return fd.private_mean(frame["pay"], bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def by_bin(frame, **pay):
+    return fd.private_histogram(frame["pay"], bins=[0, 10, 50, 100], epsilon=1.0, **pay)
+
+
+def by_category(frame, **pay):
+    return fd.private_histogram(frame["region"], categories=["n", "s", "e", "x"], epsilon=1.0, **pay)
+
+
+def median(frame, **pay):
+    return fd.private_median(frame["pay"], bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def deciles(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 2, "keep": "first"}
+    levels = {"interval_level": 0.9, "epsilon": 3.0}
+    return fd.private_quantiles(frame["pay"], [0.1, 0.5, 0.9], bounds=(0, 100), **levels, **owners, **pay)
+
+
+def tables(frame, **pay):
+    return fd.private_marginals(
+        frame, 2, categories={"region": KEYS, "ill": [False, True]}, bins={"pay": [0, 50, 100]}, epsilon=1.0,
+        delta=1e-6, **pay,
+    )  # fmt: skip
+
+
+def counts_of_groups(frame, **pay):
+    return by_region(frame, rows_per_unit=2, **FIRST).count(epsilon=1.0, **pay)
+
+
+def sums_of_groups(frame, **pay):
+    limits = {"groups_per_unit": 2, "rows_per_group": 2}
+    return by_region(frame, **limits, **FIRST).sum("pay", bounds=(0, 100), epsilon=1.0, delta=1e-6, **pay)
+
+
+def means_of_groups(frame, **pay):
+    return by_region(frame).mean("pay", bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def variances_of_groups(frame, **pay):
+    return by_region(frame).variance("pay", bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def bins_of_groups(frame, **pay):
+    return by_region(frame).histogram("pay", bins=[0, 50, 100], epsilon=1.0, **pay)
+
+
+PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
+OF_UNITS = [count_of_units, total_of_units, deciles, counts_of_groups, sums_of_groups]
+
+
+def table(rows=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    pay = rng.normal(50, 40, rows)
+    pay[::17] = np.nan
+    pay[5::41] = np.inf
+    return {
+        "pay": pay,
+        "region": rng.choice(["n", "s", "e"], rows),
+        "person": rng.integers(0, rows // 3, rows),
+        "ill": rng.integers(0, 2, rows).astype(bool),
+    }
+
+
+def cut(frame, parts=PARTS):
+    """Cut a table at uneven places, one part empty."""
+    rows = len(frame["pay"])
+    ends = [0, rows // 7, rows // 7, rows // 3, rows // 3 + 1, rows][: parts + 1]
+    return [{name: column[a:b] for name, column in frame.items()} for a, b in itertools.pairwise(ends)]
+
+
+def numbers(found):
+    tables_of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
+    return {name: np.asarray(tables_of[name].value).tolist() for name in tables_of}
+
+
+@pytest.fixture
+def seed():
+    return lambda: fd.testing.seeded(b"parts".ljust(32))
+
+
+@pytest.mark.parametrize("release", PLAIN + OF_UNITS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("pool", ["threads", "processes"])
+def test_what_is_released_of_partitions_is_what_is_released_of_their_table(release, pool, seed):
+    """The same noise is drawn for both: numbers are equal only if all integers under them are."""
+    frame, unit = table(), "person" if release in OF_UNITS else None
+    alone = release(frame, source=seed(), ticket=None)
+    with ThreadPoolExecutor(2) if pool == "threads" else ProcessPoolExecutor(1) as executor:
+        spread = private_statistic(cut(frame), release, unit=unit, executor=executor, source=seed())
+
+    assert numbers(alone) == numbers(spread)
+    assert alone.event == spread.event
+    if isinstance(alone, fd.statistics.Estimate):
+        assert (alone.statistic, alone.unit, alone.labels) == (spread.statistic, spread.unit, spread.labels)
+        if release is not median:  # which has none
+            assert np.array_equal(alone.interval(0.9), spread.interval(0.9))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "lists"])
+@pytest.mark.parametrize("release", [total_of_units, counts_of_groups, tables], ids=lambda each: each.__name__)
+def test_tables_of_all_libraries_are_partitions(library, release, seed):
+    frame = table()
+    lists = {name: column.tolist() for name, column in frame.items()}
+    if library == "lists":
+        parts, whole = cut(lists), lists
+    else:
+        module = pytest.importorskip(library)
+        whole = module.table(lists) if library == "pyarrow" else module.DataFrame(lists)
+        ends = [0, 0, 90, 91, ROWS]
+        parts = [whole.slice(a, b - a) if library == "pyarrow" else whole[a:b] for a, b in itertools.pairwise(ends)]
+    alone = release(whole, source=seed(), ticket=None)
+    spread = private_statistic(parts, release, unit=None if release is tables else "person", source=seed())
+
+    assert numbers(alone) == numbers(spread)
+
+
+UNITS, VALUES = (0, 1), (-1.0, 0.75, math.nan)
+
+
+@pytest.mark.parametrize(
+    "release",
+    [count, total, mean, by_bin, median, tables, means_of_groups, *OF_UNITS],
+    ids=lambda each: each.__name__,
+)
+def test_integers_of_all_small_tables_are_those_of_one_process_however_they_are_cut(release):
+    """Every table of at most three rows over two units and three values, and every way to put rows into two parts."""
+    unit = "person" if release in OF_UNITS else None
+    part = statistics.Part(release, unit)
+    rows = list(itertools.product(UNITS, VALUES))
+    for size in (1, 2, 3):
+        for chosen in itertools.combinations_with_replacement(rows, size):
+            whole = frame_of(chosen)
+            expected = part.count(whole).counted
+            for places in itertools.product((0, 1), repeat=size):
+                # those of one part, then those of the other: a unit's rows keep their order among each other only so
+                ordered = frame_of(
+                    [row for side in (0, 1) for row, at in zip(chosen, places, strict=True) if at == side]
+                )
+                one = part.count(ordered).counted
+                parts = [
+                    frame_of([row for row, at in zip(chosen, places, strict=True) if at == side]) for side in (0, 1)
+                ]
+                if unit is None:
+                    states = [part(each) for each in parts]
+                    assert same(one.integers, expected.integers)  # no order of rows matters
+                else:
+                    split = [part.split(each, 2) for each in parts]
+                    states = [part.count_pieces(*(each[piece] for each in split)) for piece in (0, 1)]
+                found = statistics.join(*states).counted
+                assert same(found.integers, one.integers), (chosen, places)
+                assert found.public == one.public
+
+
+def frame_of(rows):
+    return {
+        "pay": np.array([value for _, value in rows], float),
+        "region": np.array([KEYS[0 if value != value else int(value > 0)] for _, value in rows], "U1"),
+        "person": np.array([owner for owner, _ in rows], np.int64),
+        "ill": np.array([owner == 0 for owner, _ in rows], bool),
+    }
+
+
+def same(first, second):
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(same, first, second))
+    return np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("release", [by_bin, tables, counts_of_groups, sums_of_groups], ids=lambda each: each.__name__)
+def test_integers_that_an_engine_sends_are_read_and_left_as_they_are(release, seed):
+    """Of arrays that may not be written to: noise is added in place, to a copy."""
+    unit = "person" if release in OF_UNITS else None
+    frame = table()
+    counted = statistics.Part(release, unit).count(frame).counted
+
+    def lock(integers):
+        for each in integers if isinstance(integers, (list, tuple)) else [integers]:
+            lock(each) if isinstance(each, (list, tuple)) else each.setflags(write=False)
+
+    lock(counted.integers)
+    empty = {name: column[:0] for name, column in frame.items()}
+    found = exact.released(release, empty, unit, counted, source=seed(), ticket=None)
+
+    assert numbers(release(frame, source=seed(), ticket=None)) == numbers(found)
+
+
+def test_a_random_subset_keeps_the_bound_of_a_unit_across_partitions():
+    """1200 rows of 40 units in 6 partitions: of each unit 5 rows count, wherever its rows were."""
+    rng = np.random.default_rng(1)
+    frame = {"person": rng.integers(0, 40, 1200), "pay": np.ones(1200)}
+
+    def release(frame, **pay):
+        owners = {"unit": frame["person"], "max_contributions": 5}
+        return fd.private_sum(frame["pay"], bounds=(0, 1), epsilon=1.0, **owners, **pay)
+
+    part = statistics.Part(release, "person")
+    split = [part.split({name: column[i::6] for name, column in frame.items()}, 4) for i in range(6)]
+    states = [part.count_pieces(*(each[piece] for each in split)) for piece in range(4)]
+    steps, beyond = statistics.join(*states).counted.integers
+    width = fd.private_sum(frame["pay"], bounds=(0, 1), epsilon=1.0)._law.width
+
+    assert (steps + beyond / 2**22) * width == 40 * 5
+
+
+EQUAL = [
+    [7, 7.0, np.int8(7), np.float32(7.0), decimal.Decimal("7.00"), fractions.Fraction(7)],
+    [True, 1, 1.0],
+    ["7", np.str_("7")],
+    [b"7", np.bytes_(b"7")],
+    [uuid.UUID(int=5), uuid.UUID(int=5)],
+    [datetime.date(2020, 1, 2), np.datetime64("2020-01-02")],
+    [
+        datetime.datetime(2020, 1, 2, 12, tzinfo=datetime.UTC),
+        datetime.datetime(2020, 1, 2, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+    ],
+    [datetime.timedelta(days=1), np.timedelta64(24, "h")],
+    [("a", 7), ("a", 7.0)],
+]
+PRINTED = "import sys; from ferrodp.distributed import statistics as s; print(s.routes_of(['7', b'x', ('a', 7), 2.5]))"
+
+
+def test_ids_that_are_equal_go_one_way_and_many_ids_go_many():
+    for ids in EQUAL:
+        routes = {int(statistics.routes_of([each])[0]) for each in ids}
+        assert len(routes) == 1, ids
+        array = np.array([ids[0]])
+        if array.ndim == 1 and array.dtype.kind in "biufUS":
+            assert int(statistics.routes_of(array)[0]) in routes
+    routes = statistics.routes_of([f"person {number}" for number in range(4000)]) % np.uint64(4)
+    # each of four counts is binomial about 1000 with a deviation of 27.4; 7 of them are left with chance 2.6e-12
+    assert np.abs(np.bincount(routes.astype(int), minlength=4) - 1000).max() < 192
+    assert len({int(each) for each in statistics.routes_of(np.arange(100.0))}) == 100
+
+
+def test_routes_are_the_same_in_every_process():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PRINTED], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+
+    assert len(found) == 1
+
+
+def paid(tmp_path, release, parts, **options):
+    """Release with a ticket; return the states of tickets after a refusal, or after the release."""
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("survey", epsilon=9.0, delta=1e-5)
+        ticket = ledger.reserve("survey", fd.events.EpsilonDeltaEvent(epsilon=1.0, delta=0.0))
+        try:
+            private_statistic(parts, release, ticket=ticket, **options)
+        finally:
+            states = [each.state.value for each in ledger.tickets("survey")]
+        return states
+
+
+def test_one_ticket_pays_for_all_partitions(tmp_path):
+    assert paid(tmp_path, total, cut(table())) in (["armed"], ["spent"])
+
+
+def bounds_from_rows(frame, **pay):
+    top = float(np.max(frame["pay"], where=np.isfinite(frame["pay"]), initial=1.0))
+    return fd.private_sum(frame["pay"], bounds=(0, top), epsilon=1.0, **pay)
+
+
+def bounds_without_rows(frame, **pay):
+    return fd.private_sum(frame["pay"], bounds=(0, 100 if len(frame["pay"]) else 1), epsilon=1.0, **pay)
+
+
+def two_statistics(frame, **pay):
+    total(frame, **pay)
+    return count(frame)
+
+
+def other_unit(frame, **pay):
+    return fd.private_count(frame["ill"], epsilon=1.0, unit=frame["region"], **pay)
+
+
+def other_unit_of_groups(frame, **pay):
+    return by_region(frame, unit="person").count(epsilon=1.0, **pay)
+
+
+def found_keys(frame, **pay):
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "region", keys=keys).count(epsilon=1.0, **pay)
+
+
+def variance(frame, **pay):
+    return fd.private_variance(frame["pay"], bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def largest(frame, **pay):
+    return fd.private_max(frame["pay"], bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def distinct(frame, **pay):
+    return fd.private_distinct(frame["region"], epsilon=1.0, **pay)
+
+
+def medians_of_groups(frame, **pay):
+    return by_region(frame).median("pay", bounds=(0, 100), epsilon=1.0, **pay)
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "error", "message"),
+    [
+        (bounds_from_rows, {}, InvalidParameter, "nothing but parameters"),
+        (bounds_without_rows, {}, InvalidParameter, "nothing but parameters"),
+        (count_of_units, {}, InvalidParameter, "unit must name the column"),
+        (other_unit, {"unit": "person"}, InvalidParameter, "unit must name the column"),
+        (other_unit_of_groups, {"unit": "region"}, InvalidParameter, "unit must name the column"),
+        (found_keys, {}, InvalidParameter, "release must be a count"),
+        (variance, {}, InvalidParameter, "release must be a count"),
+        (largest, {}, InvalidParameter, "release must be a count"),
+        (distinct, {}, InvalidParameter, "release must be a count"),
+        (medians_of_groups, {}, InvalidParameter, "release must be a count"),
+        (lambda frame, **pay: None, {}, FerroError, "called none"),
+        (total, {"unit": "nobody"}, InvalidParameter, "must have a column 'nobody'"),
+    ],
+    ids=str,
+)
+def test_what_is_no_statistic_of_partitions_is_refused_before_it_is_paid(tmp_path, release, options, error, message):
+    with pytest.raises(error, match=message):
+        paid(tmp_path, release, cut(table()), **options)
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        assert [each.state.value for each in ledger.tickets("survey")] == ["held"]
+
+
+def test_a_second_statistic_of_one_release_is_refused(tmp_path):
+    with pytest.raises(InvalidParameter, match="a second one"):
+        private_statistic(cut(table()), two_statistics)
+
+
+def test_partitions_of_other_types_are_refused_whatever_they_hold(tmp_path):
+    parts = cut(table())
+    for changed in ({"pay": parts[-1]["pay"].astype(np.float32)}, {"more": parts[-1]["pay"]}):
+        for unit in (None, "person"):
+            with pytest.raises(InvalidArray, match="same types"):
+                private_statistic([*parts[:-1], parts[-1] | changed], total, unit=unit)
+    with pytest.raises(InvalidArray, match="as many rows"):
+        private_statistic([parts[0] | {"pay": np.ones(3)}], total)
+
+
+def test_other_arguments_are_refused():
+    parts = cut(table())
+    for options, name in (({"unit": 3}, "unit"), ({"load": 3}, "load"), ({"executor": 3}, "executor")):
+        with pytest.raises(InvalidType, match=name):
+            private_statistic(parts, total, **options)
+    with pytest.raises(InvalidType, match="release must be a function"):
+        private_statistic(parts, "count")
+    with pytest.raises(InvalidParameter, match="one partition at least"):
+        private_statistic([], total)
+    with pytest.raises(InvalidParameter, match="one partition at least"):
+        private_statistic([], total_of_units, unit="person")
+    with pytest.raises(InvalidParameter, match="given twice"):
+        private_statistic([parts[0], parts[0]], total)
+
+
+def test_tables_of_more_rows_than_sums_hold_are_refused():
+    half = exact.Counted(0, b"", 2**30)
+
+    assert (half + half).rows == 2**31
+    with pytest.raises(InvalidParameter, match="at most 2147483648 rows"):
+        half + half + exact.Counted(0, b"", 1)
+
+
+def broken(frame, **pay):
+    os._exit(1)
+
+
+def test_a_worker_that_dies_leaves_the_ticket_unused(tmp_path):
+    with ProcessPoolExecutor(1) as pool, pytest.raises(BrokenProcessPool):
+        paid(tmp_path, broken, cut(table()), executor=pool)
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        assert [each.state.value for each in ledger.tickets("survey")] == ["held"]
+
+
+def test_an_open_budget_pays_for_the_release_and_not_for_the_parts():
+    with fd.budget(epsilon=2.0, parts=2) as spending:
+        private_statistic(cut(table()), total)
+        total(table())  # the other half
+        with pytest.raises(fd.errors.BudgetExceeded):
+            total(table())
+
+    assert len(spending.report().charges) == 2
+
+
+def test_statistics_of_whole_tables_are_not_disturbed_beside_one_of_parts():
+    """What a thread counts in parts is that thread's: others release as ever."""
+    done = threading.Event()
+    seen = []
+
+    def slow(frame, **pay):
+        done.wait(10)
+        return count(frame, **pay)
+
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(private_statistic, cut(table()), slow)
+        seen.append(type(count(table()).value))
+        done.set()
+        assert isinstance(running.result().value, int)
+    assert seen == [int]
+
+
+def test_parts_are_not_noised_by_another_release_than_counted_them(seed):
+    """A function that says something else when it is called again is refused before it is paid."""
+    frame = table()
+    counted = statistics.Part(total, None).count(frame).counted
+    empty = {name: column[:0] for name, column in frame.items()}
+
+    def other(frame, **pay):
+        return fd.private_sum(frame["pay"], bounds=(-3, 99), epsilon=1.0, **pay)
+
+    with pytest.raises(InvalidParameter, match="nothing but parameters"):
+        exact.released(other, empty, None, counted, source=seed(), ticket=None)

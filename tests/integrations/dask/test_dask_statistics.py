@@ -1,0 +1,155 @@
+"""Statistics of tables on a real Dask cluster of two processes: what one process releases, whatever happens."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from dask.distributed import Client, LocalCluster
+
+import ferrodp as fd
+from ferrodp.distributed import statistics
+from ferrodp.integrations.dask import private_statistic
+
+ROWS, PARTS, KEYS = 6000, 12, ["n", "s", "w"]
+
+
+def shard(number):
+    """Return the rows of a partition, those of a person among those of others in all partitions."""
+    rng = np.random.default_rng(number)
+    rows = ROWS // PARTS
+    return {
+        "pay": rng.normal(50, 40, rows),
+        "region": rng.choice(["n", "s", "e"], rows),
+        "person": rng.integers(0, 900, rows),
+        "ill": rng.integers(0, 2, rows).astype(bool),
+    }
+
+
+def slow_shard(number):
+    time.sleep(0.3)
+    return shard(number)
+
+
+def whole():
+    shards = [shard(number) for number in range(PARTS)]
+    return {name: np.concatenate([each[name] for each in shards]) for name in shards[0]}
+
+
+def count(frame, **pay):
+    return fd.private_count(frame["ill"], epsilon=1.0, **pay)
+
+
+def total(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 3, "keep": "first"}
+    return fd.private_sum(frame["pay"], bounds=(0, 100), epsilon=1.0, **owners, **pay)
+
+
+def sums_of_groups(frame, **pay):
+    limits = {"unit": "person", "groups_per_unit": 2, "rows_per_group": 2, "keep": "first"}
+    groups = fd.private_group_by(frame, "region", keys=["n", "s", "w"], **limits)
+    return groups.sum("pay", bounds=(0, 100), epsilon=1.0, delta=1e-6, **pay)
+
+
+def tables(frame, **pay):
+    categories = {"region": ["n", "s", "e"], "ill": [False, True]}
+    bins = {"pay": [0, 50, 100]}
+    return fd.private_marginals(frame, 2, categories=categories, bins=bins, epsilon=1.0, delta=1e-6, **pay)
+
+
+def deciles(frame, **pay):
+    return fd.private_quantiles(frame["pay"], [0.1, 0.5, 0.9], bounds=(0, 100), epsilon=3.0, **pay)
+
+
+RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None}
+
+
+def numbers(found):
+    of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
+    return {name: np.asarray(of[name].value).tolist() for name in of}
+
+
+def seeded():
+    return fd.testing.seeded(b"clusters".ljust(32))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    with LocalCluster(processes=True, **options) as started:
+        yield started
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda each: each.__name__)
+def test_what_is_released_on_a_cluster_is_what_one_process_releases(client, release):
+    """The same noise is drawn for both: numbers are equal only if all integers under them are."""
+    alone = release(whole(), source=seeded(), ticket=None)
+    spread = private_statistic(
+        range(PARTS), release, load=shard, unit=RELEASES[release], source=seeded(), client=client
+    )
+
+    assert numbers(alone) == numbers(spread)
+    assert alone.event == spread.event
+
+
+@pytest.mark.parametrize("release", [total, deciles], ids=lambda each: each.__name__)
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, client, release):
+    victim = next(iter(cluster.workers.values())).pid
+    timer = threading.Timer(1.0, os.kill, [victim, signal.SIGKILL])
+    timer.start()
+    spread = private_statistic(
+        range(PARTS), release, load=slow_shard, unit=RELEASES[release], source=seeded(), client=client
+    )
+    timer.join()
+
+    assert numbers(release(whole(), source=seeded(), ticket=None)) == numbers(spread)
+
+
+@pytest.mark.parametrize("release", [count, sums_of_groups], ids=lambda each: each.__name__)
+def test_doubles_of_a_task_on_two_workers_return_the_same_integers(client, release):
+    """What speculation relies on: whichever copy of a task is kept, the sum is one."""
+    part = statistics.Part(release, RELEASES[release], shard)
+    workers = list(client.scheduler_info()["workers"])
+    if part.unit is None:
+        copies = [client.gather(client.map(part, range(PARTS), pure=False, workers=[each])) for each in workers]
+        for first, second in zip(*copies, strict=True):
+            assert first.counted == second.counted
+        return
+    copies = [client.submit(part.split, 3, 4, pure=False, workers=[each]).result() for each in workers]
+    counted = [[part.count_pieces(piece).counted for piece in copy] for copy in copies]
+    for first, second in zip(*counted, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(first.integers[0], second.integers[0], strict=True))
+
+
+def test_delayed_tables_and_futures_are_partitions(client):
+    import dask
+
+    parts = [dask.delayed(shard)(number) for number in range(PARTS - 1)]
+    parts.append(client.submit(shard, PARTS - 1))
+    spread = private_statistic(parts, total, unit="person", source=seeded(), client=client)
+
+    assert numbers(total(whole(), source=seeded(), ticket=None)) == numbers(spread)
+
+
+def test_one_ticket_pays_for_a_whole_cluster_and_for_nothing_that_is_refused(client, tmp_path):
+    def refused(frame, **pay):
+        return fd.private_sum(frame["pay"], bounds=(0, 1 + len(frame["pay"])), epsilon=1.0, **pay)
+
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("survey", epsilon=9.0, delta=1e-5)
+        ticket = ledger.reserve("survey", fd.events.EpsilonDeltaEvent(epsilon=1.0, delta=0.0))
+        with pytest.raises(fd.errors.InvalidParameter, match="nothing but parameters"):
+            private_statistic(range(PARTS), refused, load=shard, ticket=ticket, client=client)
+        assert [each.state.value for each in ledger.tickets("survey")] == ["held"]
+        private_statistic(range(PARTS), total, load=shard, unit="person", ticket=ticket, client=client)
+        assert ledger.report("survey").armed + ledger.report("survey").spent == 1
+        with pytest.raises(fd.errors.TicketError):
+            private_statistic(range(PARTS), total, load=shard, unit="person", ticket=ticket, client=client)

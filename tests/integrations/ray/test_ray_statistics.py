@@ -1,0 +1,160 @@
+"""Statistics of tables on a real Ray cluster of two processes: what one process releases, whatever happens."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+import ray
+from ray import cloudpickle
+
+import ferrodp as fd
+from ferrodp.distributed import statistics
+from ferrodp.integrations.ray import private_statistic
+
+ROWS, PARTS, KEYS = 6000, 12, ["n", "s", "w"]
+
+
+def shard(number):
+    """Return the rows of a partition, those of a person among those of others in all partitions."""
+    rng = np.random.default_rng(number)
+    rows = ROWS // PARTS
+    return {
+        "pay": rng.normal(50, 40, rows),
+        "region": rng.choice(["n", "s", "e"], rows),
+        "person": rng.integers(0, 900, rows),
+        "ill": rng.integers(0, 2, rows).astype(bool),
+    }
+
+
+def slow_shard(number):
+    time.sleep(0.3)
+    return shard(number)
+
+
+def whole():
+    shards = [shard(number) for number in range(PARTS)]
+    return {name: np.concatenate([each[name] for each in shards]) for name in shards[0]}
+
+
+def count(frame, **pay):
+    return fd.private_count(frame["ill"], epsilon=1.0, **pay)
+
+
+def total(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 3, "keep": "first"}
+    return fd.private_sum(frame["pay"], bounds=(0, 100), epsilon=1.0, **owners, **pay)
+
+
+def sums_of_groups(frame, **pay):
+    limits = {"unit": "person", "groups_per_unit": 2, "rows_per_group": 2, "keep": "first"}
+    groups = fd.private_group_by(frame, "region", keys=["n", "s", "w"], **limits)
+    return groups.sum("pay", bounds=(0, 100), epsilon=1.0, delta=1e-6, **pay)
+
+
+def tables(frame, **pay):
+    categories = {"region": ["n", "s", "e"], "ill": [False, True]}
+    bins = {"pay": [0, 50, 100]}
+    return fd.private_marginals(frame, 2, categories=categories, bins=bins, epsilon=1.0, delta=1e-6, **pay)
+
+
+def deciles(frame, **pay):
+    return fd.private_quantiles(frame["pay"], [0.1, 0.5, 0.9], bounds=(0, 100), epsilon=3.0, **pay)
+
+
+RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None}
+
+
+def numbers(found):
+    of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
+    return {name: np.asarray(of[name].value).tolist() for name in of}
+
+
+def seeded():
+    return fd.testing.seeded(b"clusters".ljust(32))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a file of tests
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=300_000_000,
+        _node_ip_address="127.0.0.1",
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda each: each.__name__)
+def test_what_is_released_on_a_cluster_is_what_one_process_releases(release):
+    """The same noise is drawn for both: numbers are equal only if all integers under them are."""
+    alone = release(whole(), source=seeded(), ticket=None)
+    spread = private_statistic(range(PARTS), release, load=shard, unit=RELEASES[release], source=seeded())
+
+    assert numbers(alone) == numbers(spread)
+    assert alone.event == spread.event
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing():
+    killed = []
+
+    def kill():
+        for process in psutil.Process().children(recursive=True):
+            command = process.cmdline()
+            if not killed and command and command[0].startswith("ray::_called"):
+                killed.append(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
+
+    timers = [threading.Timer(0.3 * i, kill) for i in range(1, 20)]
+    for timer in timers:
+        timer.start()
+    spread = private_statistic(range(PARTS), total, load=slow_shard, unit="person", retries=5, source=seeded())
+    for timer in timers:
+        timer.cancel()
+
+    assert killed
+    assert numbers(total(whole(), source=seeded(), ticket=None)) == numbers(spread)
+
+
+@pytest.mark.parametrize("release", [count, deciles], ids=lambda each: each.__name__)
+def test_doubles_of_a_task_return_the_same_integers(release):
+    part = statistics.Part(release, None, shard)
+    run = ray.remote(lambda number: part(number))
+    copies = [ray.get([run.remote(number) for number in range(PARTS)]) for _ in range(2)]
+
+    for first, second in zip(*copies, strict=True):
+        assert np.array_equal(first.counted.integers, second.counted.integers)
+        assert first.counted.public == second.counted.public
+
+
+def test_references_to_tables_are_partitions():
+    references = [ray.put(shard(number)) for number in range(PARTS)]
+    spread = private_statistic(references, total, unit="person", source=seeded())
+
+    assert numbers(total(whole(), source=seeded(), ticket=None)) == numbers(spread)
+    with pytest.raises(fd.errors.InvalidParameter, match="given twice"):
+        private_statistic([references[0], references[0]], count)
+
+
+def test_one_ticket_pays_for_a_whole_cluster_and_for_nothing_that_is_refused(tmp_path):
+    def refused(frame, **pay):
+        return fd.private_sum(frame["pay"], bounds=(0, 1 + len(frame["pay"])), epsilon=1.0, **pay)
+
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("survey", epsilon=9.0, delta=1e-5)
+        ticket = ledger.reserve("survey", fd.events.EpsilonDeltaEvent(epsilon=1.0, delta=0.0))
+        with pytest.raises(fd.errors.InvalidParameter, match="nothing but parameters"):
+            private_statistic(range(PARTS), refused, load=shard, ticket=ticket)
+        assert [each.state.value for each in ledger.tickets("survey")] == ["held"]
+        private_statistic(range(PARTS), total, load=shard, unit="person", ticket=ticket)
+        assert ledger.report("survey").armed + ledger.report("survey").spent == 1
+        with pytest.raises(fd.errors.TicketError):
+            private_statistic(range(PARTS), total, load=shard, unit="person", ticket=ticket)
