@@ -119,6 +119,8 @@ class Control:
     high_label: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     """Value and label of each choice."""
+    needs: tuple[str, tuple[str, ...]] = ("", ())
+    """A select and those of its values with which this control has an effect; the page dims it with the others."""
 
     def read(self, text: object) -> Value:
         """Return the value that a text denotes; raise `InvalidParameter` if it is no number, or outside the range."""
@@ -309,7 +311,8 @@ class Figure:
     def as_json(self) -> dict[str, Any]:
         """Return what the page needs to show the inputs."""
         controls = [
-            {key: value for key, value in vars(each).items() if value not in ("", None, ())} for each in self.controls
+            {key: value for key, value in vars(each).items() if value not in ("", None, (), ("", ()))}
+            for each in self.controls
         ]
         action = {"action": {"name": self.action.name, "label": self.action.label}} if self.action else {}
         first = {"first": True} if self.first else {}

@@ -167,3 +167,77 @@ def test_an_answer_that_was_shown_gives_no_point(page, address):
     page.wait_for_selector(f"{STAGE}[data-acted='2']")
 
     assert page.locator(".score").inner_text().startswith("0 of 10")
+
+
+def test_no_label_of_a_mark_stands_over_what_is_drawn(page, address):
+    """At load, in the picture of every lesson: labels end above the frame, so no curve or bar reaches them."""
+    for lesson in LESSONS:
+        page.goto(f"{address}/learn/{lesson.name}")
+        settled(page)
+        below, frame = page.evaluate("""() => {
+            const graph = document.querySelector(".picture svg.graph"), axes = graph.querySelector("path.axes");
+            const labels = [...graph.querySelectorAll(".mark text")].map((each) => each.getBoundingClientRect().bottom);
+            return [labels, axes ? axes.getBoundingClientRect().top : Infinity];
+        }""")
+
+        assert all(each <= frame + 1 for each in below), (lesson.name, below, frame)
+
+
+def opacity(page, place):
+    return float(page.locator(place).first.evaluate("each => getComputedStyle(each).opacity"))
+
+
+def test_a_control_without_effect_is_dimmed_and_says_why(page, address):
+    page.goto(f"{address}/learn/choose")
+    settled(page)
+    page.locator("details.settings > summary").click()
+    field = page.get_by_label("δ, for Gaussian noise", exact=True)
+    control = page.locator(".control", has=field)
+
+    assert field.is_disabled()
+    assert "idle" in control.get_attribute("class").split()
+    assert control.locator(".hint").inner_text() == "No effect while “Noise” is “Laplace, δ = 0”."
+    assert float(control.locator(".value").evaluate("each => getComputedStyle(each).opacity")) == 0.5
+    before = answers(page)
+    page.get_by_label("Noise", exact=True).select_option("gaussian")
+    answered(page, before)
+
+    assert field.is_enabled()
+    assert control.locator(".hint").text_content() == ""
+    page.reload()
+    settled(page)
+    assert field.is_enabled()
+
+
+def test_what_is_solved_for_is_no_input(page, address):
+    page.goto(f"{address}/account/solve")
+    settled(page)
+    labels = ("Noise multiplier σ", "Sampling rate q", "Steps T", "Target ε", "δ")
+    for value, label in zip(
+        ("noise_multiplier", "sampling_probability", "num_steps", "epsilon", "delta"), labels, strict=True
+    ):
+        page.get_by_label("Solve for", exact=True).select_option(value)
+        settled(page)
+
+        assert [page.get_by_label(each, exact=True).is_disabled() for each in labels] == [
+            each == label for each in labels
+        ]
+
+
+@pytest.mark.parametrize("path", ["/learn/coin", "/playground?dataset=wine&batch_size=16&epochs=2"])
+def test_an_answer_to_other_inputs_is_dimmed_while_a_field_is_out_of_range(page, address, path):
+    page.goto(address + path)
+    settled(page)
+    label = "Target ε" if "playground" in path else "ε of one answer"
+    field = page.get_by_label(label, exact=True)
+    old = field.input_value()
+    field.fill("1000")
+    page.wait_for_selector(f"{STAGE}.failed")
+
+    hint = page.locator(".control", has=field).locator(".hint")
+    assert hint.inner_text().startswith("Enter a number from")
+    assert [opacity(page, f"{STAGE} {each}") for each in (".sentence", ".numbers", ".picture")] == [0.45] * 3
+    field.fill(old)
+    page.wait_for_selector(f"{STAGE}:not(.failed)")
+    assert opacity(page, f"{STAGE} .sentence") == 1.0
+    assert hint.text_content() == ""

@@ -148,6 +148,22 @@ def test_a_training_begins_at_once_with_three_curves_and_begins_anew_after_a_cha
     page.wait_for_selector(in_state("ended"), timeout=180_000)
 
 
+def test_records_are_shown_before_and_after_a_training_with_what_the_model_says(page, address):
+    opened(page, address, "dataset=digits&epochs=1")
+    plots = page.locator(".details .plot")
+    before = plots.filter(has_text="Some of the test records")
+
+    assert before.locator("svg.pixels").count() == 8
+    assert all(name in {f"a {digit}" for digit in range(10)} for name in before.locator("li span").all_inner_texts())
+    press(page, "Train")
+    page.wait_for_selector(in_state("ended"), timeout=180_000)
+    after = plots.filter(has_text="what a private model says of them")
+    names = after.locator("li span").all_inner_texts()
+    assert after.locator("svg.pixels").count() == len(names)
+    assert [name for name in names if ", right" in name]
+    assert [name for name in names if ", called" in name]
+
+
 def test_the_noise_is_given_or_follows_from_a_target_and_only_one_of_both_is_an_input(page, address):
     opened(page, address)
     assert page.get_by_label("Target ε", exact=True).is_visible()

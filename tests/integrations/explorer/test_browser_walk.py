@@ -47,6 +47,10 @@ def use_by_mouse(page, most=None):
             settled(page)
             continue
         field, slider = control.locator("input[type=number]"), control.locator("input[type=range]")
+        if "idle" in control.get_attribute("class").split():  # the choice before leaves it without effect
+            assert field.is_disabled()
+            assert "No effect while" in control.locator(".hint").inner_text()
+            continue
         assert field.count() == slider.count() == 1
         old, place = field.input_value(), slider.input_value()
         word = "more" if float(old) < float(field.get_attribute("max")) else "less"

@@ -29,6 +29,7 @@ from ferrodp.explorer.figures import (
     Plot,
     Series,
     Value,
+    brief,
     lower,
     shown,
     upper,
@@ -125,7 +126,7 @@ def compare_first(p: Parameters) -> Answer:
     if "zCDP" not in found:
         numbers["ε, zCDP"] = "not for samples"
     numbers |= {"ε, GDP central limit (estimate)": PENDING, "δ": shown(delta)}
-    sentence = f"After {steps} steps at δ = {shown(delta)}, ε is at most {found['RDP']}, by RDP."
+    sentence = f"After {steps} steps at δ = {shown(delta)}, ε is at most {brief(found['RDP'])}, by RDP."
     return Answer(sentence, numbers, (), _compare_cell(p, found))
 
 
@@ -174,8 +175,8 @@ def compare(p: Parameters) -> Answer:
     plot = Plot(f"ε at δ = {shown(delta)} over the steps", "steps", "ε", tuple(series), x_scale="log", y_scale="log")
     gap = states["RDP"] / last.upper - 1.0 if last.upper else 0.0
     sentence = (
-        f"After {steps} steps at δ = {shown(delta)}, the certified ε is {upper(last.upper, 4)}; nothing below "
-        f"{lower(last.lower, 4)} can be proven. RDP states {shown(round(100 * gap, 1))} % more."
+        f"After {steps} steps at δ = {shown(delta)}, the certified ε is {brief(upper(last.upper))}; nothing below "
+        f"{brief(lower(last.lower))} can be proven. RDP states {shown(round(100 * gap, 1))} % more."
     )
     return Answer(sentence, numbers, (plot,), _compare_cell(p, others))
 
@@ -220,6 +221,15 @@ UNKNOWN = Control(
         ("delta", "δ"),
     ),
 )
+
+
+_FIVE = (NOISE, RATE, STEPS, EPSILON, DELTA)
+
+
+def _if_known(control: Control) -> Control:
+    """Return a control that has no effect while it is what is solved for."""
+    others = tuple(name for name, _ in UNKNOWN.choices if name != control.name)
+    return dataclasses.replace(control, needs=(UNKNOWN.name, others))
 
 
 def _solve_cell(p: Parameters) -> str:
@@ -279,15 +289,22 @@ def solve(p: Parameters) -> Answer:
         delta = _spent(PldAccountant(), step_event(noise, rate), steps).delta(epsilon)
         found = upper(delta)
     label = dict(UNKNOWN.choices)[unknown]
-    known = f"σ = {shown(noise)}, q = {shown(rate)}, T = {steps}, ε = {shown(epsilon)}, δ = {shown(delta)}"
+    all_five = {
+        "noise_multiplier": f"σ = {shown(noise)}",
+        "sampling_probability": f"q = {shown(rate)}",
+        "num_steps": f"T = {steps}",
+        "epsilon": f"ε = {shown(epsilon)}",
+        "delta": f"δ = {shown(delta)}",
+    }
+    known = ", ".join(each for name, each in all_five.items() if name != unknown)
     spent = _spent(PldAccountant(), step_event(noise, rate), steps)
     most = min(10.0 * epsilon, max(epsilon, spent.epsilon(min(_LEAST_DELTA, delta))))
-    places = [0.1 * epsilon * (10.0 * most / epsilon) ** (i / 24) for i in range(25)] if epsilon else [0.0]
+    places = [0.1 * epsilon * (10.0 * most / epsilon) ** (i / 48) for i in range(49)] if epsilon else [0.0]
     curve = spent.delta_curve(places)
     line = Series("δ(ε), certified", places, [max(float(each), 1e-16) for each in curve.upper], "line", "private")
     mark = ((epsilon, f"ε = {shown(epsilon)}"),) if epsilon > 0 else ()
     plot = Plot("The privacy curve of this training", "ε", "δ", (line,), x_scale="log", y_scale="log", marks=mark)
-    sentence = f"{label} is {found}: {known} hold together, proven with the PLD accountant."
+    sentence = f"{label} is {brief(found)}, proven with the PLD accountant, where {known}."
     warnings = ("Not even one step keeps this target.",) if unknown == "num_steps" and not steps else ()
     return Answer(sentence, {label: found}, (plot,), _solve_cell(p), warnings)
 
@@ -337,7 +354,8 @@ def forecast(p: Parameters) -> Answer:
     """Compute what a plan will cost, before it runs."""
     known = _plan_answer(p)
     rate, steps = steps_of(p)
-    event, counts = step_event(_least_noise(p), rate), sorted({max(1, round(steps * i / 23)) for i in range(24)})
+    event = step_event(_least_noise(p), rate)
+    counts = sorted({max(1, round(steps * (i / 23) ** 2)) for i in range(24)})  # closer where the curve bends most
     found = PldAccountant().epsilon_over_counts(event, counts, delta=p["delta"])
     band = Series("between the bounds", counts, found.lower.tolist(), "band", "private", y2=found.upper.tolist())
     line = Series("certified ε", counts, found.upper.tolist(), "line", "private")
@@ -385,7 +403,7 @@ def _plan_answer(p: Parameters) -> Answer:
         else f"about {p['batch_size']} of {size} records a step"
     )
     target = f"(ε, δ) = ({shown(p['epsilon'])}, {shown(delta)})"
-    sentence = f"{steps} steps with {batch} keep {target} with σ = {upper(noise, 4)}."
+    sentence = f"{steps} steps with {batch} keep {target} with σ = {brief(upper(noise))}."
     warnings = (
         ("δ is above 1/N: a mechanism that publishes one random record would meet it.",) if delta * size > 1 else ()
     )
@@ -427,7 +445,7 @@ Jälkö, Honkela, AISTATS 2020; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, PE
         idea="Of σ, q, T, ε and δ, any four fix the fifth.",
         text="""<p>Choose what is unknown and set the other four. The answer is on the safe side: its own certified
 bound was checked against the target.</p>""",
-        figure=Figure("solve", (UNKNOWN, NOISE, RATE, STEPS, EPSILON, DELTA), solve, first=solve_first),
+        figure=Figure("solve", (UNKNOWN, *map(_if_known, _FIVE)), solve, first=solve_first),
         why="""<p>δ(ε) of a sampled Gaussian falls with the noise and grows with q and T, because more noise and fewer
 releases are post-processing; so the edge of the target is a single root, and bisection with certified
 bounds finds the side that is proven.</p>""",

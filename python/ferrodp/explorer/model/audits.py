@@ -24,6 +24,7 @@ from ferrodp.explorer.figures import (
     Plot,
     Series,
     Value,
+    brief,
     lower,
     shown,
     upper,
@@ -91,7 +92,7 @@ def first_audit(parameters: Parameters) -> Answer:
     claimed = upper(gaussian_epsilon(noise_multiplier=parameters["noise_multiplier"], delta=_DELTA))
     numbers: dict[str, Value] = {"ε that is claimed, at δ = 10⁻⁵": claimed}
     numbers |= dict.fromkeys(_FOUND, PENDING)
-    sentence = f"ε = {claimed} is claimed: {parameters['draws']} releases in each world are being tested."
+    sentence = f"ε = {brief(claimed)} is claimed: {parameters['draws']} releases in each world are being tested."
     return Answer(sentence, numbers, (), cell_of(audit, parameters))
 
 
@@ -118,7 +119,8 @@ def compute_audit(parameters: Parameters) -> Answer:
         numbers["ε that is claimed, at δ = 10⁻⁵"],
     )
     sentence = (
-        f"Taken away: {taken}. ε is at least {least} with confidence 99.9 %, where {claimed} is claimed: {verdict}."
+        f"Taken away: {taken}. ε is at least {brief(least)} with confidence 99.9 %, where "
+        f"{brief(claimed)} is claimed: {verdict}."
     )
     return Answer(sentence, numbers, (plot,), cell_of(audit, parameters))
 
@@ -159,11 +161,12 @@ def compute_power(parameters: Parameters, points: int = 25) -> Answer:
     )
     least = next(iter(numbers.values()))
     sentence = (
-        f"With {parameters['draws']} draws counted in each world, a mechanism that claims ε = {shown(epsilon)} has to "
-        f"have a true ε of at least {least} to be found out with chance 90 %, if it fails in the most visible way."
+        f"With {parameters['draws']} draws counted in each world, a mechanism that claims ε = {brief(epsilon)} has to "
+        f"have a true ε of at least {brief(least)} to be found out with chance 90 %, if it fails in the most visible "
+        "way."
     )
     if math.isinf(_seen(parameters["draws"], epsilon, delta)):
-        sentence = f"{parameters['draws']} draws cannot contradict ε = {shown(epsilon)}, whatever the mechanism does."
+        sentence = f"{parameters['draws']} draws cannot contradict ε = {brief(epsilon)}, whatever the mechanism does."
     return Answer(sentence, numbers, (plot,), cell_of(power, parameters))
 
 

@@ -20,6 +20,8 @@ HIDDEN = 32
 DATASETS = (("digits", "Digits, 1797 images"), ("cancer", "Breast cancer, 569 records"), ("wine", "Wine, 178 records"))
 _FILES = {"digits": ("digits.csv.gz", 0), "cancer": ("breast_cancer.csv", 1), "wine": ("wine_data.csv", 1)}
 """Of each dataset, the file in scikit-learn and how many lines of it are no data."""
+PICTURED = {"cancer": ((0, "mean radius"), (7, "mean concave points")), "wine": ((0, "alcohol"), (6, "flavanoids"))}
+"""Of each table, the place and name of two columns in which its records are drawn; digits are images."""
 MODELS = (("linear", "Linear (softmax regression)"), ("mlp", f"Network with {HIDDEN} hidden units"))
 
 
@@ -59,9 +61,21 @@ def load(name: str) -> Dataset:
     scaled = 2.0 * (x - low) / np.where(high > low, high - low, 1.0) - 1.0
     scaled[:, high == low] = 0.0
     features = np.hstack([scaled / np.sqrt(x.shape[1]), np.full((len(x), 1), 0.5)])
-    order = np.random.default_rng(0).permutation(len(x))
-    test, training = order[: len(x) // 5], order[len(x) // 5 :]
+    test, training = _split(len(x))
     return Dataset(features[training], y[training], features[test], y[test], int(y.max()) + 1)
+
+
+def _split(size: int) -> tuple[Ints, Ints]:
+    """Return the places of the records to test with, and of the others."""
+    order = np.random.default_rng(0).permutation(size)
+    return order[: size // 5], order[size // 5 :]
+
+
+@functools.cache
+def test_records(name: str) -> Floats:
+    """Return the records to test with in the units of the data: gray values from 0 to 16, or what was measured."""
+    x = raw(name)[0]
+    return np.asarray(x[_split(len(x))[0]])
 
 
 @functools.cache

@@ -14,7 +14,18 @@ import numpy as np
 import ferrodp as fd
 from ferrodp.accounting import PldAccountant, calibrate_noise_multiplier
 from ferrodp.explorer.figures import Answer, Control, Figure, Plot, Role, Series, Value, brief, lower, shown, upper
-from ferrodp.explorer.model.datasets import DATASETS, MODELS, Floats, gradients, initial, load, outlier, probabilities
+from ferrodp.explorer.model.datasets import (
+    DATASETS,
+    MODELS,
+    PICTURED,
+    Floats,
+    gradients,
+    initial,
+    load,
+    outlier,
+    probabilities,
+    test_records,
+)
 from ferrodp.plan import ConstantNoise, FlatClipping, FullBatch, PlanRun, PoissonSampling, PrivacyPlan
 from ferrodp.random import poisson_sample
 
@@ -22,6 +33,9 @@ MOST_STEPS = 2000
 MOST_SHOWN = 60
 """Evaluated steps of a training that runs through."""
 _BINS = 24
+_IMAGES = 4
+"""Images that the model is right about, and as many that it is wrong about."""
+_WHITE = 16.0
 _NO_GUARANTEE = "no guarantee"
 _CELL = """\
 from ferrodp.explorer.figures import shown
@@ -260,9 +274,10 @@ class Training:
 
     def _plots(self) -> tuple[Plot, ...]:
         if not self.step:
-            return (self._forecast(),) if self.plan is not None else ()
+            return (*((self._forecast(),) if self.plan is not None else ()), self._records())
         steps = [each["step"] for each in self.history]
-        plots = [self._pair("Accuracy on the test records", "accuracy", steps), self._pair("Loss", "loss", steps)]
+        plots = [self._pair("Accuracy on the test records", "accuracy", steps), self._records()]
+        plots.append(self._pair("Loss", "loss", steps))
         if self.norms.size:
             plots.append(self._histogram())
         if self.plan is not None:
@@ -274,10 +289,21 @@ class Training:
             title = f"ε of one training at δ = {shown(self.delta)}"
             plots.append(Plot(title, "steps", "ε", series))
         worlds: list[Series] = []
-        for name, role, label in (("private", "a", "world with the record"), ("without", "b", "world without it")):
+        both: tuple[tuple[str, Role, str], ...] = (
+            ("private", "a", "world with the record"),
+            ("without", "b", "world without it"),
+        )
+        for name, role, label in both:
             values = np.array([each[f"{name} record"] for each in self.history])
-            band = Series(label, steps, values.min(axis=1).tolist(), "band", role, y2=values.max(axis=1).tolist())  # type: ignore[arg-type]
-            worlds += [band, Series(f"{label}, mean", steps, values.mean(axis=1).tolist(), "line", role)]  # type: ignore[arg-type]
+            band = Series(
+                f"{label}, range of repeats",
+                steps,
+                values.min(axis=1).tolist(),
+                "band",
+                role,
+                y2=values.max(axis=1).tolist(),
+            )
+            worlds += [band, Series(f"{label}, mean", steps, values.mean(axis=1).tolist(), "line", role)]
         title = "Two neighboring worlds: what the model says of the most unusual record"
         plots.append(Plot(title, "steps", "probability of its label", tuple(worlds)))
         return tuple(plots)
@@ -285,7 +311,7 @@ class Training:
     def _forecast(self) -> Plot:
         """Return what the training will cost, which is known before it runs."""
         assert self.plan is not None
-        counts = sorted({max(1, round(self.num_steps * i / 15)) for i in range(16)})
+        counts = sorted({max(1, round(self.num_steps * (i / 15) ** 2)) for i in range(16)})
         accountant = PldAccountant(neighboring_relation=self.plan.neighboring_relation)
         found = accountant.epsilon_over_counts(self.plan.event_after(1), counts, delta=self.delta)
         series = (
@@ -308,6 +334,36 @@ class Training:
                 series.append(Series(f"{label}, range of repeats", steps, low, "band", role, y2=high))
             series.append(Series(label, steps, values.mean(axis=1).tolist(), "line", role))
         return Plot(title, "steps", what, tuple(series))
+
+    def _records(self) -> Plot:
+        """Return test records, and whether a private model is right about them: images, or points in two columns."""
+        name, data = self.settings["dataset"], self.data
+        found = probabilities(self.kind, self.model("private"), data.test_features, data.num_classes).argmax(axis=1)
+        is_right, rows = found == data.test_labels, test_records(name)
+        title = "Test records, and what a private model says of them" if self.step else "Some of the test records"
+        if name in PICTURED:
+            (first, x_label), (second, y_label) = PICTURED[name]
+            groups: tuple[tuple[str, Any, Role], ...] = (
+                ("the model is right", is_right, "private"),
+                ("the model is wrong", ~is_right, "non-private"),
+            )
+            if not self.step:
+                groups = (("a record", is_right | True, "private"),)
+            points = (
+                Series(label, rows[of, first], rows[of, second], "points", role)
+                for label, of, role in groups
+                if of.any()
+            )
+            return Plot(title, x_label, y_label, tuple(points))
+        wrong, right = (np.flatnonzero(each)[:_IMAGES] for each in (~is_right, is_right))
+        chosen = np.concatenate([wrong, right]) if self.step else np.arange(2 * _IMAGES)
+        images = []
+        for place in chosen:
+            label = f"a {data.test_labels[place]}"
+            if self.step:
+                label += ", right" if is_right[place] else f", called {found[place]}"
+            images.append(Series(label, [8], rows[place] / _WHITE, "image"))
+        return Plot(title, "column", "row", tuple(images))
 
     def _histogram(self) -> Plot:
         top = max(float(self.norms.max()), self.clip_norm)

@@ -81,8 +81,8 @@ export class Input {
     const keys = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
     this.range.addEventListener("keydown", (event) => { if (event.key in keys) { event.preventDefault(); this.nudge(keys[event.key], false); } });
     this.range.addEventListener("keyup", (event) => { if (event.key in keys) this.changed(true); });
-    this.field.addEventListener("input", () => { this.show(); if (this.field.checkValidity()) this.changed(false); });
-    this.field.addEventListener("change", () => { this.show(); if (this.field.checkValidity()) this.changed(true); });
+    this.field.addEventListener("input", () => { this.show(); this.changed(false); });
+    this.field.addEventListener("change", () => { this.show(); this.changed(this.field.checkValidity()); });
     if (c.exact) this.range.hidden = true;
     const unit = c.unit ? [element("span", { className: "unit" }, c.unit)] : [];
     const ends = element("div", { className: "ends" },
@@ -124,6 +124,7 @@ export class Input {
     if (!this.range) return;
     const { low, high, low_label, high_label, label } = this.control;
     const value = Number(this.field.value);
+    if (this.reason) { this.hint.textContent = this.reason; return; }
     if (!this.field.checkValidity()) {
       this.hint.textContent = `Enter ${this.control.integer ? "a whole number" : "a number"} from ${plain(low)} to ${plain(high)}.`;
       return;
@@ -137,7 +138,16 @@ export class Input {
     this.hint.title = label;
   }
 
-  get valid() { return this.control.choices ? true : this.field.checkValidity(); }
+  // An input that has no effect at present is dimmed, and says why.
+  idle(why) {
+    const before = this.reason;
+    this.reason = why;
+    this.root.classList.toggle("idle", Boolean(why));
+    for (const each of this.root.querySelectorAll("input, select, button")) each.disabled = Boolean(why);
+    if (before !== why && this.hint) { if (why) this.hint.textContent = why; else this.show(); }
+  }
+
+  get valid() { return Boolean(this.reason) || this.control.choices ? true : this.field.checkValidity(); }
   get value() { return this.field.value; }
   set value(text) { this.field.value = text; if (!this.control.choices) this.show(); }
   get name() { return this.control.name; }
@@ -149,9 +159,19 @@ export const SEED = { name: "seed", label: "Seed of this page", default: 1, low:
 // A group of inputs that lives in the address: replaced while a slider moves, pushed when it is let go.
 export class Inputs {
   constructor(controls, changed) {
-    this.all = controls.map((c) => new Input(c, (isFinal) => { if (isFinal) this.write("pushState"); changed(isFinal); }));
+    this.all = controls.map((c) => new Input(c, (isFinal) => { this.dim(); if (isFinal) this.write("pushState"); changed(isFinal); }));
     this.read();
     addEventListener("popstate", () => { this.read(); changed(true); });
+  }
+
+  // What has no effect with a choice that was made.
+  dim() {
+    for (const input of this.all.filter((each) => each.control.needs)) {
+      const [name, values] = input.control.needs;
+      const chosen = this.all.find((each) => each.name === name);
+      const label = chosen.control.choices.find(([value]) => value === chosen.value)?.[1];
+      input.idle(values.includes(chosen.value) ? "" : `No effect while “${chosen.control.label}” is “${label}”.`);
+    }
   }
 
   read() {
@@ -165,6 +185,7 @@ export class Inputs {
         if (!input.valid || input.value === "") input.reset();
       }
     }
+    this.dim();
   }
 
   write(how) {
@@ -489,6 +510,7 @@ function mount(root) {
   for (const button of document.querySelectorAll("[data-try]")) {
     button.addEventListener("click", () => {
       for (const [name, value] of Object.entries(JSON.parse(button.dataset.try))) named(name).value = value;
+      inputs.dim();
       inputs.write("pushState");
       ask(true);
     });

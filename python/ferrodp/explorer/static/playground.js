@@ -58,6 +58,7 @@ function mount(root) {
     onlyOne();
     if (state !== "idle") clear(); else preview();
     show(state);
+    root.classList.toggle("failed", !inputs.valid); // what is shown is no answer to these inputs
     clearTimeout(rests);
     if (isFinal && inputs.valid) rests = setTimeout(() => { if (state === "idle") begin("run"); }, RESTS);
   }
@@ -73,8 +74,8 @@ function mount(root) {
 
   // What the plan will be, before a step is taken: the cost is known without any data.
   async function preview() {
+    const mine = ++asked; // what was asked before is no answer any more, also if nothing is asked now
     if (!inputs.valid) return;
-    const mine = ++asked;
     try {
       const response = await fetch(`/api/figure/playground?${new URLSearchParams(inputs.values)}`);
       const body = await response.json();

@@ -20,15 +20,19 @@ export function format(value) {
     const short = String(Number(digits));
     return (short === "1" ? "" : short === "-1" ? "−" : short + "·") + "10" + superscript(Number(power));
   }
-  return String(Number(value.toPrecision(4)));
+  return grouped(String(Number(value.toPrecision(4)))).replace("-", "−");
 }
+
+// A whole number of five digits or more, in groups of three.
+const grouped = (text) => text.replace(/(?<![\d.,])\d{5,}(?![\d.,]*\d)/g, (digits) => digits.replace(/\B(?=(\d{3})+$)/g, "\u202f"));
 
 function superscript(number) {
   return String(number).replace(/[-0-9]/g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
 }
 
-// A text with its small numbers as powers of ten; neither these nor "δ = …" break at the end of a line.
-export const powers = (text) => text.replace(/(\d(?:\.\d+)?)e-0*(\d+)/g, (_, digits, power) =>
+// A text with its small numbers as powers of ten and its long ones in groups; neither these nor "δ = …" break at the end
+// of a line.
+export const powers = (text) => grouped(text).replace(/(\d(?:\.\d+)?)e-0*(\d+)/g, (_, digits, power) =>
   `${digits === "1" ? "" : `${digits}·`}10${superscript(-Number(power))}`).replace(/([εδσ]) = /g, "$1\u00a0=\u00a0");
 
 // One axis: from a value to a place, its ticks, and whether a value can be shown.
@@ -114,11 +118,13 @@ export function draw(plot, width, { most = Infinity, set = null } = {}) {
 }
 
 const LEAST = 150;  // the height of a drawing, however small the window is
+const MARK = 14, MARK_ROWS = 3;  // the height of a mark's label, and how many of them stand above each other
 
 function graph(plot, graphs, width, most, set) {
   if (graphs.some((s) => s.kind === "people")) return crowd(plot, graphs, width, most, set);
   const wanted = plot.equal ? Math.min(420, width * 0.8) : Math.min(360, Math.max(230, width * 0.5));
   const height = Math.round(Math.max(LEAST, Math.min(wanted, most)));
+  const top = MARGIN.top + MARK * Math.min(plot.marks.length, MARK_ROWS);  // labels of marks stand above what is drawn
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(plot, graphs), class: "graph" });
   const xs = [], ys = [];
   for (const s of graphs) {
@@ -126,14 +132,15 @@ function graph(plot, graphs, width, most, set) {
     for (const key of ["y", "y2"]) for (const v of s[key] || []) ys.push(v);
   }
   for (const [place] of plot.marks) xs.push(place);
-  if (plot.equal) widen(xs, ys, (width - MARGIN.left - MARGIN.right) / (height - MARGIN.top - MARGIN.bottom));
+  if (plot.equal) widen(xs, ys, (width - MARGIN.left - MARGIN.right) / (height - top - MARGIN.bottom));
   const barred = graphs.some((s) => s.kind === "bars" || s.kind === "area");
   if (graphs.some((s) => s.kind === "bars") && plot.x_scale !== "log") pad(xs, graphs);
   if (barred && plot.y_scale !== "log") { const found = ys.filter(finite); ys.push(1.04 * Math.max(...found), 1.04 * Math.min(...found)); }
+  if (!plot.equal && graphs.some((s) => s.kind === "points" || s.kind === "ranges")) lift(ys, plot.y_scale);
   if (barred && plot.y_scale === "log") ys.push(0.6 * Math.min(...ys.filter((v) => v > 0)));
   const across = axis(xs, plot.x_scale, MARGIN.left, width - MARGIN.right, false);
-  const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, MARGIN.top, !plot.equal, 42);
-  frame(svg, plot, across, up, width, height);
+  const up = axis(barred && plot.y_scale !== "log" ? [...ys, 0] : ys, plot.y_scale, height - MARGIN.bottom, top, !plot.equal, 42);
+  frame(svg, plot, across, up, width, height, top);
   const bars = graphs.filter((s) => s.kind === "bars").length;
   let bar = 0;
   for (const s of graphs) {
@@ -164,8 +171,8 @@ function graph(plot, graphs, width, most, set) {
     const x = across.place(place);
     const late = x > width * 0.7;
     svg.append(make("g", { class: "mark" },
-      make("line", { x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom }),
-      make("text", { x: late ? x - 4 : x + 4, y: MARGIN.top + 11 + 14 * (i % 3), "text-anchor": late ? "end" : "start" }, powers(label))));
+      make("line", { x1: x, x2: x, y1: MARGIN.top + MARK * (i % MARK_ROWS), y2: height - MARGIN.bottom }),
+      make("text", { x: late ? x - 4 : x + 4, y: MARGIN.top + 9 + MARK * (i % MARK_ROWS), "text-anchor": late ? "end" : "start" }, powers(label))));
   });
   touch(svg, plot, graphs, across, up, width, height, set);
   return svg;
@@ -259,6 +266,14 @@ function widen(xs, ys, ratio) {
   else grow(ys, low, high, -missing / ratio);
 }
 
+// Adds room for half a point above and below.
+function lift(ys, scale) {
+  const found = ys.filter((v) => finite(v) && (scale !== "log" || v > 0));
+  const low = Math.min(...found), high = Math.max(...found);
+  if (scale === "log") ys.push(low / (high / low) ** 0.03, high * (high / low) ** 0.03);
+  else ys.push(low - 0.03 * (high - low), high + 0.03 * (high - low));
+}
+
 // Adds room for half a bar at both ends.
 function pad(xs, graphs) {
   const places = [...new Set(graphs.flatMap((s) => (s.kind === "bars" ? [...s.x] : [])))].sort((a, b) => a - b);
@@ -290,13 +305,13 @@ function arrow(p, q) {
   return make("path", { d: path([p, q, null, tip(0.45), q, tip(-0.45)]) });
 }
 
-function frame(svg, plot, across, up, width, height) {
+function frame(svg, plot, across, up, width, height, top) {
   const grid = make("g", { class: "grid" }), text = make("g", { class: "ticks" });
   const bottom = height - MARGIN.bottom;
   const names = new Map(plot.x_names || []);
   for (const v of names.size ? names.keys() : across.ticks) {
     const x = across.place(v);
-    grid.append(make("line", { x1: x, x2: x, y1: MARGIN.top, y2: bottom }));
+    grid.append(make("line", { x1: x, x2: x, y1: top, y2: bottom }));
     text.append(make("text", { x, y: bottom + 16, "text-anchor": "middle" }, names.get(v) ?? format(v)));
   }
   for (const v of up.ticks) {
@@ -304,8 +319,8 @@ function frame(svg, plot, across, up, width, height) {
     grid.append(make("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }));
     text.append(make("text", { x: MARGIN.left - 6, y: y + 4, "text-anchor": "end" }, format(v)));
   }
-  const middle = (MARGIN.top + bottom) / 2;
-  svg.append(grid, make("path", { class: "axes", d: `M${MARGIN.left} ${MARGIN.top}V${bottom}H${width - MARGIN.right}` }), text,
+  const middle = (top + bottom) / 2;
+  svg.append(grid, make("path", { class: "axes", d: `M${MARGIN.left} ${top}V${bottom}H${width - MARGIN.right}` }), text,
     make("text", { class: "axis-label", x: (MARGIN.left + width - MARGIN.right) / 2, y: height - 8, "text-anchor": "middle" }, powers(plot.x_label)),
     make("text", { class: "axis-label", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" }, powers(plot.y_label)));
 }

@@ -35,7 +35,7 @@ from ferrodp.explorer.figures import (
     upper,
 )
 
-_POINTS = (1, 30, 1000, 30_000, 10**6, 3 * 10**7, 10**9)
+_POINTS = tuple(round(10 ** (0.75 * i)) for i in range(13))
 
 
 def _step(noise_multiplier: float, probability: float) -> PrivacyEvent:

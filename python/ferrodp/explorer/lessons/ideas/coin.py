@@ -104,8 +104,8 @@ def _compute(parameters: Parameters) -> Answer:
     best = _best(mechanism.truth_probability, parameters["share"])
     sentence = (
         f"{numbers['People who cheated']} of {_PEOPLE} cheated; the answers alone say "
-        f"{numbers['Estimate from the answers']:.0f} ± {numbers['Standard error of the estimate']:.0f}. Whoever "
-        "guesses "
+        f"{numbers['Estimate from the answers']:.0f} with a standard error of "
+        f"{numbers['Standard error of the estimate']:.0f}. Whoever guesses "
         f"about one person, as well as can be, is right {100 * best:.0f} times in 100; "
         f"{100 * mechanism.truth_probability:.0f} in 100 answers are true, at ε = {brief(parameters['epsilon'])}."
     )

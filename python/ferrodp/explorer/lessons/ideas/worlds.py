@@ -29,6 +29,8 @@ _VOTES = (12, 14, 15, 13, 9)
 _CHOSEN = 2
 """Which option the record votes for."""
 _DELTA = 1e-5
+_MOST_RAISED = 2.0
+"""How much higher than the laws the picture is; what is raised by more is cut, and its name says so."""
 
 
 def _votes(scale: float, voted: bool) -> np.ndarray:
@@ -93,11 +95,13 @@ def _compute(parameters: Parameters) -> Answer:
     else:
         x = np.linspace(_COUNT - 6 * scale, _COUNT + 1 + 6 * scale, 401)
         first, second = _density(kind, scale, x - _COUNT - 1), _density(kind, scale, x - _COUNT)
+        raised = factor * second
+        top = _MOST_RAISED * float(first.max())
         series = (
             Series(
                 "the area that is δ",
                 x=x,
-                y=np.minimum(first, factor * second),
+                y=np.minimum(first, raised),
                 y2=first,
                 kind="band",
                 role="non-private",
@@ -105,9 +109,9 @@ def _compute(parameters: Parameters) -> Answer:
             Series("with the record", x=x, y=first, role="a"),
             Series("without it", x=x, y=second, role="b"),
             Series(
-                "e^ε times without it",
+                "e^ε times without it" + ("" if top >= raised.max() else ", which goes on above"),
                 x=x,
-                y=np.where(factor * second > 1.15 * first.max(), np.nan, factor * second),
+                y=np.where(raised > top, np.nan, raised),
                 role="bound",
             ),
         )

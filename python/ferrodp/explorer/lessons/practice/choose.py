@@ -179,7 +179,7 @@ listed by Desfontaines, and the guidelines of NIST SP 800-226 say how to read a 
             ),
             Control("epsilon", "ε", 0.5, 0.01, 10.0, "log", low_label="much noise", high_label="little noise"),
             Control("noise", "Noise", "laplace", choices=(("laplace", "Laplace, δ = 0"), ("gaussian", "Gaussian"))),
-            Control("delta", "δ, for Gaussian noise", 1e-6, 1e-12, 1e-2, "log"),
+            Control("delta", "δ, for Gaussian noise", 1e-6, 1e-12, 1e-2, "log", needs=("noise", ("gaussian",))),
         ),
         _compute,
         seeded=True,

@@ -20,7 +20,7 @@ from ferrodp.explorer.figures import (
     Plot,
     Series,
     Value,
-    shown,
+    brief,
     upper,
 )
 from ferrodp.explorer.model.attacks.controls import BATCH, CLIP, EPOCHS, NOISE, RATE
@@ -81,7 +81,7 @@ def inversion(
     truth = found["mean of the class"] - others
     numbers = _known(training)
     for name in ("from the model without privacy", "from the private model"):
-        numbers[f"Likeness to the class, {name}"] = shown(round(float(np.corrcoef(truth, found[name])[0, 1]), 6))
+        numbers[f"Likeness to the class, {name}"] = round(float(np.corrcoef(truth, found[name])[0, 1]), 6)
     return numbers
 
 
@@ -91,7 +91,9 @@ def first(parameters: Parameters) -> Answer:
     numbers = _known(training)
     for name in ("from the model without privacy", "from the private model"):
         numbers[f"Likeness to the class, {name}"] = PENDING
-    sentence = f"At ε = {numbers['ε at δ = 10⁻⁵']}: {training.num_steps} steps are running, with privacy and without."
+    sentence = (
+        f"At ε = {brief(numbers['ε at δ = 10⁻⁵'])}: {training.num_steps} steps are running, with privacy and without."
+    )
     return Answer(sentence, numbers, (), cell_of(inversion, parameters))
 
 
@@ -105,8 +107,9 @@ def compute(parameters: Parameters) -> Answer:
     plot = Plot(f"What a model knows of the digit {parameters['digit']}", "column", "row", tuple(images))
     plain, private = list(numbers.values())[2:]
     sentence = (
-        f"The typical input of the class is like the class with correlation {plain} without privacy and {private} with "
-        f"ε = {numbers['ε at δ = 10⁻⁵']}: both know the class, which is what they were trained for."
+        f"The typical input of the class is like the class with correlation {brief(plain)} without privacy "
+        f"and {brief(private)} with ε = {brief(numbers['ε at δ = 10⁻⁵'])}: both know the class, "
+        "which is what they were trained for."
     )
     return Answer(sentence, numbers, (plot,), cell_of(inversion, parameters))
 

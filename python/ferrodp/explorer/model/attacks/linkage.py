@@ -8,7 +8,7 @@ import numpy as np
 
 import ferrodp as fd
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
+from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, brief, upper
 from ferrodp.explorer.rates import interval
 
 
@@ -38,10 +38,8 @@ def linkage(*, number: int, age_band: int, districts: int, epsilon: float, seed:
     return {
         "People": number,
         "Alone with their age, district and sex": int(alone.sum()),
-        "Share whose diagnosis the table tells": shown(round(float(alone.mean()), 6)),
-        "Right about these from private counts": shown(round(float(right[alone].mean()), 6))
-        if alone.any()
-        else "nobody",
+        "Share whose diagnosis the table tells": round(float(alone.mean()), 6),
+        "Right about these from private counts": round(float(right[alone].mean()), 6) if alone.any() else "nobody",
         "Right about anyone at most, e^ε / (1 + e^ε)": upper(1 / (1 + math.exp(-epsilon))),
     }
 
@@ -76,13 +74,13 @@ def compute(parameters: Parameters) -> Answer:
             Series("read from the table without names", grid, [1.0] * len(grid), "line", "non-private"),
         ),
         x_scale="log",
-        marks=((parameters["epsilon"], f"ε = {shown(parameters['epsilon'])}"),),
+        marks=((parameters["epsilon"], f"ε = {brief(parameters['epsilon'])}"),),
     )
     known, right = numbers["Alone with their age, district and sex"], numbers["Right about these from private counts"]
     sentence = (
         f"{known} of {parameters['number']} people are alone with their age, district and sex: whoever has a list of "
-        f"names knows their diagnosis. From counts with ε = {shown(parameters['epsilon'])} a guess about them is right "
-        f"with rate {right}; even odds are 0.5."
+        f"names knows their diagnosis. From counts with ε = {brief(parameters['epsilon'])} a guess about them is right "
+        f"with rate {brief(right)}; even odds are 0.5."
     )
     return Answer(sentence, numbers, (crowd, curve), cell_of(linkage, parameters))
 

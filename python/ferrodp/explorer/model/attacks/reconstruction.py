@@ -8,7 +8,7 @@ import ferrodp as fd
 from ferrodp.accounting import GaussianEvent, PldAccountant
 from ferrodp.accounting.reports import membership_advantage
 from ferrodp.explorer.cells import cell_of
-from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, shown, upper
+from ferrodp.explorer.figures import Answer, Control, Figure, Lesson, Parameters, Plot, Series, Value, brief, upper
 from ferrodp.explorer.model.attacks.controls import CLIP, NOISE
 from ferrodp.explorer.model.datasets import gradients, initial, load
 
@@ -44,9 +44,9 @@ def reconstruction(
     numbers: dict[str, Value] = {"ε of this step at δ = 10⁻⁵": upper(accountant.epsilon(1e-5))}
     for name in ("from the plain gradient", "from the private release"):
         error = float(np.abs(found[name] - found["the record"]).mean())
-        numbers[f"Mean error of a pixel, {name}"] = shown(round(error, 6))
+        numbers[f"Mean error of a pixel, {name}"] = round(error, 6)
     mean = float(np.abs(found["the record"] - found["the record"].mean()).mean())
-    numbers["Mean error of one gray for all pixels"] = shown(round(mean, 6))
+    numbers["Mean error of one gray for all pixels"] = round(mean, 6)
     numbers["Most bets won on which of two records it is"] = upper(0.5 + membership_advantage(accountant) / 2)
     return numbers
 
@@ -61,8 +61,8 @@ def compute(parameters: Parameters) -> Answer:
     )
     told = "alone in its batch" if parameters["batch"] == 1 else f"in a batch of {parameters['batch']}"
     sentence = (
-        f"A record {told}: read from the plain gradient a pixel is off by {plain} on average, from the clipped and "
-        f"noised sum by {private}. Black is 0, white 1."
+        f"A record {told}: read from the plain gradient a pixel is off by {brief(plain)} on average, from the "
+        f"clipped and noised sum by {brief(private)}. Black is 0, white 1."
     )
     return Answer(sentence, numbers, (plot,), cell_of(reconstruction, parameters))
 
