@@ -19,6 +19,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.distributed import private_statistic, statistics
 from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
+from ferrodp.statistics.keys.routes import routes_of
 from ferrodp.statistics.parts import exact
 
 ROWS, PARTS = 600, 5
@@ -268,20 +269,27 @@ EQUAL = [
     [datetime.timedelta(days=1), np.timedelta64(24, "h")],
     [("a", 7), ("a", 7.0)],
 ]
-PRINTED = "import sys; from ferrodp.distributed import statistics as s; print(s.routes_of(['7', b'x', ('a', 7), 2.5]))"
+PRINTED = """
+from ferrodp.statistics.keys.routes import routes_of
+print(routes_of({"id": ["7", b"x", ("a", 7), 2.5]}, "id"))
+"""
+
+
+def ways(ids):
+    return routes_of({"id": ids}, "id")
 
 
 def test_ids_that_are_equal_go_one_way_and_many_ids_go_many():
     for ids in EQUAL:
-        routes = {int(statistics.routes_of([each])[0]) for each in ids}
+        routes = {int(ways([each])[0]) for each in ids}
         assert len(routes) == 1, ids
         array = np.array([ids[0]])
         if array.ndim == 1 and array.dtype.kind in "biufUS":
-            assert int(statistics.routes_of(array)[0]) in routes
-    routes = statistics.routes_of([f"person {number}" for number in range(4000)]) % np.uint64(4)
+            assert int(ways(array)[0]) in routes
+    routes = ways([f"person {number}" for number in range(4000)]) % np.uint64(4)
     # each of four counts is binomial about 1000 with a deviation of 27.4; 7 of them are left with chance 2.6e-12
     assert np.abs(np.bincount(routes.astype(int), minlength=4) - 1000).max() < 192
-    assert len({int(each) for each in statistics.routes_of(np.arange(100.0))}) == 100
+    assert len({int(each) for each in ways(np.arange(100.0))}) == 100
 
 
 def test_routes_are_the_same_in_every_process():

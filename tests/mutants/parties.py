@@ -50,7 +50,7 @@ MUTANTS = [
     (
         "rows of a unit are not brought together",
         "rows-of-a-unit-are-counted-where-they-were",
-        "routes_of(column_of(columns, self.unit)) % np.uint64(pieces)",
+        "routes_of(columns, self.unit) % np.uint64(pieces)",
         "np.arange(len(columns[self.unit])) % pieces",
         "tables in partitions",
     ),

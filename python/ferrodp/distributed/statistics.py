@@ -7,14 +7,8 @@ engine is, `Tasks` says: how a function is submitted, on what results of others,
 from __future__ import annotations
 
 import contextvars
-import datetime
-import decimal
-import fractions
-import hashlib
-import importlib
 import operator
 import os
-import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,9 +20,7 @@ from ferrodp._base import _validate
 from ferrodp.distributed import tree
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._column import column_of, names_of, read
-from ferrodp.statistics._foreign import Labels
-from ferrodp.statistics.keys.contributions import units
+from ferrodp.statistics.keys.routes import columns_of, joined, routes_of, taken, type_of
 from ferrodp.statistics.parts import exact
 from ferrodp.statistics.parts.exact import Counted
 from ferrodp.tickets import Ticket
@@ -50,7 +42,7 @@ class State:
     @property
     def types(self) -> tuple[tuple[str, str], ...]:
         """The names and types of the columns."""
-        return tuple((name, _type_of(column)) for name, column in self.columns.items())
+        return tuple((name, type_of(column)) for name, column in self.columns.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +65,23 @@ class Part:
     def columns(self, partition: Any) -> Columns:
         """Return the columns of a partition by name."""
         frame = partition if self.load is None else self.load(partition)
-        names = names_of(frame)
-        if not all(isinstance(name, str) for name in names):
-            raise InvalidParameter("the columns of partitions must have strings as names")
-        columns = {name: column_of(frame, name) for name in names}
-        lengths = {len(column) for column in columns.values()}
-        if len(lengths) > 1:
-            raise InvalidArray("the columns of a partition must have as many rows as one another")
-        return columns
+        return columns_of(frame)
 
     def split(self, partition: Any, pieces: int) -> list[Columns]:
         """Return the rows of a partition in so many tables: all rows of a unit are in the same one everywhere."""
         assert self.unit is not None
         columns = self.columns(partition)
         # mutant: rows-of-a-unit-are-counted-where-they-were
-        routes = routes_of(column_of(columns, self.unit)) % np.uint64(pieces)
+        routes = routes_of(columns, self.unit) % np.uint64(pieces)
         places = [np.flatnonzero(routes == piece) for piece in range(pieces)]
-        return [{name: _taken(column, each) for name, column in columns.items()} for each in places]
+        return [{name: taken(column, each) for name, column in columns.items()} for each in places]
 
     def count_pieces(self, *pieces: Columns) -> State:
         """Count the tables of one piece of all partitions, in the order of these."""
-        types = {tuple((name, _type_of(column)) for name, column in piece.items()) for piece in pieces}
+        types = {tuple((name, type_of(column)) for name, column in piece.items()) for piece in pieces}
         if len(types) > 1:
             raise InvalidArray(_TYPES)
-        return self.count({name: _joined([piece[name] for piece in pieces]) for name in pieces[0]})
+        return self.count({name: joined([piece[name] for piece in pieces]) for name in pieces[0]})
 
 
 _TYPES = (
@@ -287,78 +272,3 @@ def _done(value: Any) -> Future[Any]:
     found: Future[Any] = Future()
     found.set_result(value)
     return found
-
-
-def routes_of(column: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return a number for each row: equal ids have equal ones, in whatever process and of whatever type they are."""
-    found = read(column, "unit")
-    if isinstance(found, Labels):
-        keys = list(found.compared())
-        routes = np.array([*map(_route, keys), 0], np.uint64)
-        return routes[:-1] if found.entries is None else routes[found.values]
-    owners = units(found)
-    firsts = np.zeros(owners.max(initial=-1) + 2, np.intp)
-    firsts[owners] = np.arange(owners.size)  # a row of each unit; −1, rows without one, is last
-    routes = np.array([*map(_route, found.values[firsts[:-1]].tolist()), 0], np.uint64)
-    return routes[owners]
-
-
-def _route(key: Any) -> int:
-    """Return 64 bits of an id; those of types that are not known here all have the same."""
-    if isinstance(value := getattr(key, "value", key), (bool, int, float, decimal.Decimal, fractions.Fraction)):
-        # mutant: ids-that-are-equal-go-two-ways
-        return hash(value) % 2**64  # of numbers: the same in every process, and for equal ones of all types
-    text: str | bytes | None = None
-    if isinstance(value, (str, bytes)):
-        text = value
-    elif isinstance(value, uuid.UUID):
-        text = f"uuid {value.int}"
-    elif isinstance(value, datetime.timedelta):
-        text = f"duration {value // datetime.timedelta(microseconds=1)}"
-    elif isinstance(value, datetime.datetime):
-        zoned = value.tzinfo is not None
-        origin = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC if zoned else None)
-        text = f"datetime {zoned} {(value - origin) // datetime.timedelta(microseconds=1)}"
-    elif isinstance(value, datetime.date):
-        text = f"date {value.toordinal()}"
-    elif isinstance(value, tuple):
-        text = f"tuple {[_route(each) for each in value]}"
-    if text is None:
-        return 0
-    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
-
-
-def _type_of(column: Any) -> str:
-    """Return the type of a column, in words that differ where columns are read differently."""
-    held = getattr(column, "dtype", getattr(column, "type", ""))
-    if isinstance(held, np.dtype) and held.kind in "US":
-        held = held.kind  # strings of any length
-    package = type(column).__module__.partition(".")[0]
-    return f"{package}.{'Series' if package == 'pandas' else type(column).__qualname__} {held}"
-
-
-def _taken(column: Any, places: Any) -> Any:
-    """Return some rows of a column, of the same type."""
-    if isinstance(column, (list, tuple)):
-        return type(column)(column[place] for place in places.tolist())
-    if hasattr(column, "iloc"):
-        return column.iloc[places]
-    return column.take(places) if type(column).__module__.partition(".")[0] == "pyarrow" else column[places]
-
-
-def _joined(columns: list[Any]) -> Any:
-    """Return the rows of several columns of one type, one after another."""
-    first = columns[0]
-    package = type(first).__module__.partition(".")[0]
-    if isinstance(first, (list, tuple)):
-        return type(first)(row for column in columns for row in column)
-    if package in ("pandas", "polars", "pyarrow"):
-        library: Any = importlib.import_module(package)  # that of the columns, imported already
-        if package == "pandas":
-            return library.concat(columns, ignore_index=True)
-        if package == "polars":
-            return library.concat(columns)
-        parts = [part for column in columns for part in getattr(column, "chunks", [column])]
-        return library.chunked_array(parts, type=first.type)
-    return np.concatenate(columns)
