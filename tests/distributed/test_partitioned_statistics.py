@@ -77,6 +77,13 @@ def tables(frame, **pay):
     )  # fmt: skip
 
 
+def tables_of_units(frame, **pay):
+    owners = {"unit": "person", "max_contributions": 2, "keep": "first"}
+    return fd.private_marginals(
+        frame, 1, categories={"region": KEYS}, bins={"pay": [0, 50, 100]}, epsilon=1.0, delta=1e-6, **owners, **pay
+    )
+
+
 def counts_of_groups(frame, **pay):
     return by_region(frame, rows_per_unit=2, **FIRST).count(epsilon=1.0, **pay)
 
@@ -99,7 +106,7 @@ def bins_of_groups(frame, **pay):
 
 
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
-OF_UNITS = [count_of_units, total_of_units, deciles, counts_of_groups, sums_of_groups]
+OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]
 
 
 def table(rows=ROWS, seed=0):
