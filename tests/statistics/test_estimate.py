@@ -72,14 +72,14 @@ def test_a_weak_statistic_warns_once_a_call_however_many_mechanisms_it_has(name)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("kind", TRUTH)
 def test_intervals_hold_the_truth_as_often_as_they_say(kind, delta):
-    """10^4 releases: outside 95 ± 1 percent with probability 4e-6 at a coverage of exactly 95; fixed seed."""
+    """4000 releases: outside 95 ± 1.6 percent with probability 4e-6 at a coverage of exactly 95; fixed seed."""
     source = fd.testing.seeded(bytes(31) + b"\x11")
-    held, releases = 0, 10_000
+    held, releases = 0, 4000
     for _ in range(releases):
         lower, upper = released(kind, delta, source).interval(0.95)
         held += lower <= TRUTH[kind] <= upper
 
-    assert 0.94 <= held / releases <= 0.96
+    assert 0.934 <= held / releases <= 0.966
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -305,15 +305,15 @@ def test_bad_arguments_of_groups_are_refused():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_intervals_of_variances_hold_the_truth_as_often_as_they_say(delta):
-    """10^4 releases: outside 95 ± 1 percent with probability 4e-6 at a coverage of exactly 95; fixed seed."""
+    """4000 releases: outside 95 ± 1.6 percent with probability 4e-6 at a coverage of exactly 95; fixed seed."""
     rows = np.clip(np.random.default_rng(4).gamma(3.0, 10.0, 20_000), 0.0, 60.0)
     truth, source, held = rows.var(), seeded(5), 0
-    for _ in range(10_000):
+    for _ in range(4000):
         estimate = fd.private_variance(rows, bounds=(0, 60), epsilon=1.0, delta=delta, source=source)
         lower, upper = estimate.interval(0.95)
         held += lower <= truth <= upper
 
-    assert 0.94 <= held / 10_000 <= 0.96
+    assert 0.934 <= held / 4000 <= 0.966
 
 
 def test_the_sums_of_a_variance_move_by_no_more_than_declared():
