@@ -128,7 +128,8 @@ class Mechanism:
     sizes: range | None = None  # of databases, where it says them itself
 
 
-CELLS_OF_NOISE = 36 * (3 if os.environ.get("ENUMERATION") == "long" else 1)
+LONG = os.environ.get("ENUMERATION") == "long"
+CELLS_OF_NOISE = 36 * (3 if LONG else 1)
 DISCRETE_UNIVERSES = [(-1, 0, 1), (0, 1), (9, 10)]  # fewer integers
 
 
@@ -145,11 +146,11 @@ def _noise(make_event, distribution):
     return made
 
 
-def _discrete(make_event, distribution):
+def _discrete(make_event, distribution, furthest=math.inf):
     def made(relation, most):
         found = []
         for values in DISCRETE_UNIVERSES[: 3 if relation == "replace_one" else 2]:
-            law = enum.Additive(distribution(1.0), enum.possible_sums(values, most), 0)
+            law = enum.Additive(distribution(1.0), enum.possible_sums(values, most), 0, furthest)
             found.append(Mechanism(make_event(1.0, enum.sensitivity(relation, values)), ((values, law),)))
         return found
 
@@ -170,7 +171,10 @@ class _Plane:
 def _discrete_plane(relation, most, make_event=None, distribution=None):
     if make_event is None:
         make_event = lambda moved: ac.DiscreteGaussianEvent(scale=1.0, l2_sensitivity=moved, dimension=2)  # noqa: E731
-    [*line] = _discrete(lambda scale, moved: moved, distribution or enum.discrete_gaussian)(relation, min(most, 2))
+    # Two releases have the square of the results of one: a million; at a scale of 1, noise above 6 is one in 10^8.
+    furthest = math.inf if LONG or most > 2 else 6
+    coordinate = _discrete(lambda scale, moved: moved, distribution or enum.discrete_gaussian, furthest)
+    line = coordinate(relation, min(most, 2))
     return [
         Mechanism(
             make_event(math.sqrt(2) * mechanism.event * (1 + 1e-15)),
@@ -350,7 +354,7 @@ class Scheme:
     fits: Callable = lambda values: True
 
 
-MOST = 5 if os.environ.get("ENUMERATION") == "long" else 4
+MOST = 5 if LONG else 4
 """Records of the largest database; one more, and finer cells, with ENUMERATION=long in the environment."""
 _ANY = dict.fromkeys(RELATIONS, range(1, MOST + 1))
 

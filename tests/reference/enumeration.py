@@ -114,11 +114,14 @@ def possible_sums(values, most):
 
 
 class Additive:
-    """A sum with noise, its results cut into cells around all possible sums: by `cdf`, or `pmf` on integers."""
+    """A sum with noise, its results cut into cells around all possible sums: by `cdf`, or `pmf` on integers.
 
-    def __init__(self, distribution, sums, cells):
+    Integers that only noise of more than `furthest` reaches count as one result.
+    """
+
+    def __init__(self, distribution, sums, cells, furthest=math.inf):
         self.distribution = distribution
-        reach = distribution.ppf(1 - 1e-7)
+        reach = min(distribution.ppf(1 - 1e-7), furthest)
         if hasattr(distribution, "pmf"):
             self.points = sorted({total + n for total in sums for n in range(-math.ceil(reach), math.ceil(reach) + 1)})
             return
