@@ -16,7 +16,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.engine import DifferentialPrivacyEngine, DPConfig, GaussianDifferentialPrivacy
 from ferrodp.events import NeighboringRelation
-from ferrodp.plan import AdaptiveClipping, AutomaticClipping, ConstantNoise, FlatClipping, FullBatch
+from ferrodp.plan import AdaptiveClipping, AutomaticClipping, ConstantNoise, FlatClipping, FullBatch, L1Clipping
 
 DATA = {
     "answers",
@@ -96,7 +96,12 @@ def plan(**settings):
     return fd.PrivacyPlan(sampling=FullBatch(), num_steps=1, noise=ConstantNoise(1.0), **settings)
 
 
-CLIPPINGS = (FlatClipping(1e-30), AutomaticClipping(1e-100), AdaptiveClipping(1.0, count_noise_multiplier=10.0))
+CLIPPINGS = (
+    FlatClipping(1e-30),
+    L1Clipping(1e-30),
+    AutomaticClipping(1e-100),
+    AdaptiveClipping(1.0, count_noise_multiplier=10.0),
+)
 
 
 def steps(data):

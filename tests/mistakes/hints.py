@@ -781,6 +781,14 @@ PLANS = [
         lambda c: fd.PrivacyPlan.from_json(written(planned().to_json().encode(), "plan.json").read_text()),
     ),
     Hint(
+        "add the vectors to the step, or plan with FlatClipping",
+        lambda c: next(planned(clipping=plan.L1Clipping(1.0)).start((3,))).release_sum(np.zeros(3), denominator=1),
+        lambda c: (
+            laplace_release(),
+            next(planned().start((3,))).release_sum(np.zeros(3), denominator=1),
+        ),
+    ),
+    Hint(
         "audit_canaries=1000 at the start, and a step that was released",
         lambda c: planned().start((3,)).audit(1e-5),
         lambda c: audited(),
@@ -863,6 +871,13 @@ PLANS = [
 def strong() -> plan.CorrelatedNoise:
     """Return correlated noise that fits into the ledger."""
     return plan.CorrelatedNoise(noise_multiplier=5e3, strategy=correlated.BufferedToeplitz(num_steps=10, buffers=2))
+
+
+def laplace_release() -> object:
+    """Add a vector to a step with Laplace noise."""
+    step = next(planned(clipping=plan.L1Clipping(1.0), sampling=plan.FullBatch(), population_size=1).start((3,)))
+    step.add(np.ones((1, 3)))
+    return step.release()
 
 
 def audited() -> object:
