@@ -1178,7 +1178,7 @@ FURTHER = [
         lambda c: fd.PrivacyPlan.from_json(planned().to_json()),
     ),
     Hint(
-        "or take independent noise, such as ConstantNoise",
+        "for example ledger=ledger, scope='app', key='training', noise_file='training.noise'",
         lambda c: federated.FederatedRun(
             correlated_plan(unit="client", population_size=100, noise=strong()),
             {"w": np.zeros(3)},
@@ -1192,6 +1192,7 @@ FURTHER = [
                 ledger=c.ledger,
                 scope="hospital/images",
                 key="rounds",
+                checkpoint=federated.RoundCheckpoint(fresh("training.round")),
                 noise_file=fresh("training.noise"),
             ),
         ),
