@@ -231,6 +231,8 @@ PUBLIC = {
     ),
     "PermuteAndFlip.release": lambda data: fd.PermuteAndFlip(scale=1e300, sensitivity=1.0).release(data),
     "RandomizedResponse.release": RESPONSES.release,
+    "SubsetResponse.release": fd.SubsetResponse(weight=2**61, num_categories=9, size=2).release,
+    "UnaryResponse.release": fd.UnaryResponse(weight=3, digits=4, num_categories=9).release,
     "ReportNoisyMax.release": lambda data: fd.ReportNoisyMax(scale=1.0, sensitivity=1.0).release(data),
     "SparseVector.query": lambda data: fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=1.0).query(data),
     "clip_and_sum": lambda data: fd.clip_and_sum(data, clip_norm=1.0).to_float(),

@@ -15,8 +15,7 @@ Release running totals day after day
     `Counter`, `CounterStream` (package `counters`): up to a million counters, a year under one payment.
 Choose a candidate, answer queries, randomize answers
     `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`; `SparseVector`; `RandomizedResponse`,
-    `HadamardResponse`. All
-    mechanisms are in the package `mechanisms`.
+    `SubsetResponse`, `HadamardResponse`, `UnaryResponse`. All mechanisms are in the package `mechanisms`.
 Sum vectors of bounded norm, such as client updates
     `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
     On several processes or machines: `distributed.clipped_sum`.
@@ -80,6 +79,8 @@ from ferrodp.mechanisms import (
     RandomizedResponse,
     ReportNoisyMax,
     SparseVector,
+    SubsetResponse,
+    UnaryResponse,
 )
 from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
@@ -136,6 +137,8 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "SparseVector",
+    "SubsetResponse",
+    "UnaryResponse",
     "__version__",
     "accounting",
     "audit",

@@ -43,9 +43,11 @@ __all__ = [
     "choose_run_of_candidates",
     "clip_leaves",
     "clip_rows",
+    "code_responses",
     "contour_bounds",
     "contour_many",
     "contour_sweep",
+    "count_bits",
     "derive_key",
     "file_system",
     "fixed_size_members",
@@ -84,10 +86,12 @@ __all__ = [
     "residues_of",
     "rotate_vector",
     "sqlite_version",
+    "subset_responses",
     "toss_coins",
     "toss_each_coin",
     "truncated_delta",
     "truncated_sample",
+    "unary_responses",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",
@@ -391,6 +395,36 @@ def randomize_responses(
     threads: int | None,
     /,
 ) -> None: ...
+def code_responses(
+    array: npt.NDArray[np.int64],
+    weight: int,
+    categories: int,
+    field_size: int,
+    key: _Key,
+    threads: int | None,
+    /,
+) -> None: ...
+def unary_responses(
+    answers: npt.NDArray[np.int64],
+    messages: npt.NDArray[np.uint64],
+    numerator: int,
+    digits: int,
+    categories: int,
+    key: _Key,
+    threads: int | None,
+    /,
+) -> None: ...
+def subset_responses(
+    answers: npt.NDArray[np.int64],
+    messages: npt.NDArray[np.uint64],
+    weight: int,
+    size: int,
+    categories: int,
+    key: _Key,
+    threads: int | None,
+    /,
+) -> None: ...
+def count_bits(rows: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64], /) -> None: ...
 def pair_delta(specs: list[_Spec], epsilon: float, /) -> tuple[float, float]: ...
 def pair_epsilon(specs: list[_Spec], delta: float, /) -> tuple[float, float]: ...
 

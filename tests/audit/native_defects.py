@@ -217,6 +217,17 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "a candidate's sign is a digit of its noise": ("replay: candidates with exponential noise",),
     "negative noise is compared as if it were positive": ("replay: candidates with laplace noise",),
     "categories come modulo k": ("replay: answers",),
+    "the product of a response has another law": ("replay: coded answers",),
+    "the product of a message is another one": ("replay: coded answers",),
+    "invalid answers are coded as they are": ("replay: coded answers",),
+    "the own bit of an answer is as likely as others": ("replay: answers in bits",),
+    "the digits of a coin are compared in the other order": ("replay: answers in bits",),
+    "invalid answers have no bit of their own": ("replay: answers in bits",),
+    "the own category of a set is as likely as not": ("replay: answers in sets",),
+    "a category that was taken is drawn twice": ("replay: answers in sets",),
+    "a set with its own category is larger than others": ("replay: answers in sets",),
+    "no draw of a set is repeated": ("replay: answers in sets",),
+    "invalid answers are no category of a set": ("replay: answers in sets",),
     "no category is drawn again": ("replay: answers",),
     "one category too many is drawn again": ("replay: answers",),
     "a tie of the coin is heads": ("replay: answers",),
@@ -284,6 +295,7 @@ _MEMORY = "what is left in memory after a call; no output changes"
 
 
 NO_LAW: dict[str, str] = {
+    "counts of bits run over": "an estimate from messages, which are released already",
     "panels are not certified": "a panel is a copy, measured and added from the same memory: no output changes",
     "certificates of runs of columns are forgotten": "the same: certificates of copies hold whatever is forgotten",
     "short tails are measured in the first lanes": "squares are added in another order, within the same error",

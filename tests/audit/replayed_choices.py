@@ -11,9 +11,10 @@ import numpy as np
 from chosen_words import Call, block_of, drawn, further, lay
 from mpmath import mp, mpf
 
+import ferrodp as fd
 from ferrodp import _native
 from ferrodp.random import fixed_size_sample, poisson_sample, random_allocation
-from reference import coins, samples, selection
+from reference import coins, responses, samples, selection
 
 AGREE = (20, 30, 36, 40, *range(43, 49), *range(50, 64, 2), 63, 64, 65, 80, 100, 127, 128, 191, 192, 230, 300)
 """After how many digits a uniform number parts from a threshold: where floats stop to tell, and beyond."""
@@ -77,6 +78,38 @@ def answered(noise_parameter: float, categories: int) -> bool:
             selection.respond(call.key, i, int(answer), noise_parameter, categories) for i, answer in enumerate(answers)
         ]
     return found is not None or noised.tolist() != expected
+
+
+def coded_answers(made: fd.HadamardResponse) -> bool:
+    """Whether a coded answer at the seam of two products is another one."""
+    call = Call(f"coded {made}")
+    seams = [each * made.weight + d for each in range(made.field_size) for d in (-1, 0, 1)]
+    for index in range(8 * len(seams)):
+        call.blocks[0, index] = block_of(seams[index % len(seams)] % 2**64, call.digits(64))
+    answers = call.rng.integers(-1, made.num_categories + 1, size=8 * len(seams))
+    noised = answers.copy()
+    given = (made.weight, made.num_categories, made.field_size)
+    with call.drawn() as source:
+        found = drawn(lambda: _native.code_responses(noised, *given, source._key(), 1))
+        expected = responses.coded_answers(made, call.key, answers.tolist())
+    return found is not None or noised.tolist() != expected
+
+
+def answers_in_bits(made: fd.UnaryResponse | fd.SubsetResponse) -> bool:
+    """Whether a row of bits is another one: of sets, where the own category is at its seam and draws are repeated."""
+    call = Call(f"bits {made}")
+    is_set = isinstance(made, fd.SubsetResponse)
+    for index in range(40 if is_set else 0):
+        call.blocks[0, index] = block_of(made.weight + index % 3 - 1, call.digits(64))
+        call.blocks[index + 1, 0] = block_of(call.digits(64) >> 32 << 32 if index % 4 else 0, call.digits(64))
+    answers = call.rng.integers(-1, made.num_categories + 1, size=40)
+    of = responses.sets if is_set else responses.bits
+    with call.drawn() as source:
+        found = drawn(lambda: made.release(answers, source=source))
+        expected = of(made, call.key, answers.tolist())
+    if isinstance(found, str):
+        return True
+    return [sum(word << 64 * i for i, word in enumerate(row)) for row in found.tolist()] != expected
 
 
 # candidates -------------------------------------------------------------------------------------------------------
@@ -198,6 +231,27 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
         "replay: answers",
         lambda: any(
             answered(p, k) for p in (0.5, 0.1, 0.1 * 2.0**-20, 1.0 / 3) for k in (2, 3, 7, 10, 1001, 2**31 - 1)
+        ),
+    )
+    yield (
+        "replay: coded answers",
+        lambda: any(
+            coded_answers(fd.HadamardResponse(weight=weight, num_categories=k, field_size=q))
+            for weight, k, q in ((2**61, 9, 4), (2**62, 9, 2), (3, 1024, 4))
+        ),
+    )
+    yield (
+        "replay: answers in bits",
+        lambda: any(
+            answers_in_bits(fd.UnaryResponse(weight=weight, digits=digits, num_categories=k))
+            for weight, digits, k in ((3, 4, 9), (275, 10, 70), (1, 20, 3))
+        ),
+    )
+    yield (
+        "replay: answers in sets",
+        lambda: any(
+            answers_in_bits(fd.SubsetResponse(weight=weight, num_categories=k, size=d))
+            for weight, k, d in ((2**61, 9, 3), (2**60, 70, 40), (2**62, 2, 1))
         ),
     )
     for noise in ("gumbel", "exponential", "laplace"):

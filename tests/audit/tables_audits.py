@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ import ferrodp as fd
 from ferrodp.audit import audit_code
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics import models
+from reference import responses
 
 ROWS = np.array([[0, 0, 0], [1, 2, 0], [1, 1, 1], [0, 2, 1], [1, 2, 1], [1, 2, 1], [1, 2, 1]])
 PUBLIC = {"a": range(2), "b": range(3), "c": range(2)}
@@ -88,7 +90,23 @@ def exactly_coded_answers() -> bool:
     return Fraction(2**64 - 3 * made.weight, made.weight) > Fraction("2.718281828459045235360287471352662497757")
 
 
+def exactly(made: fd.UnaryResponse | fd.SubsetResponse, law: Callable[[Any, int], dict[int, Fraction]]) -> bool:
+    """Whether the law, by enumeration, is not what is calibrated for ε = 1, or costs more than is said."""
+    one, other = law(made, 0), law(made, 1)
+    ratio = max(one[row] / other[row] for row in one)
+    apart = sum(max(one[row] - 2 * other[row], Fraction(0)) for row in one)
+    euler, half = Fraction("2.718281828459045235360287471352662497757"), math.log(2.0)
+    says_less = made.epsilon() < math.log(ratio) - 1e-12 or made.delta(half) < float(apart) - 1e-12
+    return ratio > euler or says_less or made.epsilon(float(apart)) < half - 1e-9
+
+
 AUDITS: dict[str, Callable[[], bool]] = {
+    "answers in bits, exactly": lambda: exactly(
+        fd.UnaryResponse.calibrated(epsilon=1.0, num_categories=3), responses.bits_law
+    ),
+    "answers in sets, exactly": lambda: exactly(
+        fd.SubsetResponse.calibrated(epsilon=1.0, num_categories=5, size=2), responses.sets_law
+    ),
     "coded answers": coded_answers,
     "coded answers, exactly": exactly_coded_answers,
     "moments": lambda: of_models(moments),

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ferrodp as fd
-from ferrodp import _native
 from ferrodp.accounting import NeighboringRelation, PldAccountant, ShuffledEvent
 from ferrodp.errors import CalibrationError, InvalidArray, InvalidParameter
+from reference import responses
 
 MADE = [
     fd.HadamardResponse(weight=weight, num_categories=k, field_size=q)
@@ -20,27 +20,11 @@ MADE = [
 ]
 
 
-def law(made, answer):
-    """The probability of every message, from every vector and every product with its number of words."""
-    messages, q, digits = made.num_messages, made.field_size, made._digits
-    places = np.arange(messages, dtype=np.uint64)
-    words = (places & np.uint64((1 << digits) - 1)) | (places >> np.uint64(digits)) << np.uint64(32)
-    found = [Fraction(0)] * messages
-    ends = [0, *(each * made.weight for each in range(1, q)), 2**64]
-    for start, end in itertools.pairwise(ends):
-        for word in {start, end - 1} if end > start else ():
-            share = Fraction(end - start, 2**64 * messages) / len({start, end - 1})
-            out = made._messages(np.full(messages, answer), np.full(messages, word, np.uint64), words)
-            for message in out.tolist():
-                found[message] += share
-    return found
-
-
 @pytest.mark.parametrize("made", MADE, ids=repr)
 def test_a_message_has_one_of_two_probabilities_whatever_the_answer(made):
     q, weight = made.field_size, made.weight
     ratio = Fraction(2**64 - (q - 1) * weight, weight)
-    laws = [law(made, answer) for answer in range(made.num_categories)]
+    laws = [responses.coded_law(made, answer) for answer in range(made.num_categories)]
     for one in laws:
         assert sum(one) == 1
         assert max(one) == ratio * min(one)
@@ -101,15 +85,16 @@ def test_answers_out_of_range_count_as_the_first():
     assert found == pytest.approx([4000, 0, 0, 0, 0], abs=400)  # ten deviations
 
 
-def test_blocks_do_not_show():
-    made = fd.HadamardResponse.calibrated(epsilon=2.0, num_categories=100)
-    answers = np.random.default_rng(0).integers(0, 100, (3, 8_191))
-    released = made.release(answers, source=fd.testing.seeded(bytes(32)))
+@pytest.mark.parametrize("made", MADE, ids=repr)
+def test_messages_are_those_of_the_definition(made):
+    answers = np.random.default_rng(0).integers(-1, made.num_categories + 1, (3, 700))
+    source = fd.testing.seeded(bytes(32))
     key = fd.testing.seeded(bytes(32))._key()
-    words = np.frombuffer(_native.random_bytes(16 * answers.size, key), np.uint64).reshape(2, -1)
+
+    released = made.release(answers, source=source, threads=3)
 
     assert released.shape == answers.shape
-    assert released.ravel().tolist() == made._messages(answers.ravel(), *words).tolist()
+    assert released.ravel().tolist() == responses.coded_answers(made, key, answers.ravel().tolist())
     assert made.release([]).shape == (0,)
 
 

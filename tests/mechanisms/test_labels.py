@@ -22,6 +22,8 @@ MAKE = {
     "PermuteAndFlip": {"scale": 3.0, "sensitivity": 1.0},
     "RandomizedResponse": {"noise_parameter": 0.5},
     "ReportNoisyMax": {"scale": 3.0, "sensitivity": 1.0},
+    "SubsetResponse": {"weight": 2**60, "num_categories": 5, "size": 2},
+    "UnaryResponse": {"weight": 3, "digits": 4, "num_categories": 5},
     "SparseVector": {"threshold": 10.0, "sensitivity": 1.0, "epsilon": 1.0},
 }
 RUNS = {"SparseVector"}

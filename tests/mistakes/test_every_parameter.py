@@ -214,6 +214,8 @@ def _objects() -> dict[str, Any]:
         "CounterStream": fd.Counter(noise_multiplier=2.0, days=9).start(2),
         "NoiseStream": correlated.NoiseStream(STRATEGY, shape=3, noise_multiplier=2.0, l2_sensitivity=1.0),
         "HadamardResponse": fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=8),
+        "SubsetResponse": fd.SubsetResponse.calibrated(epsilon=1.0, num_categories=8),
+        "UnaryResponse": fd.UnaryResponse.calibrated(epsilon=1.0, num_categories=8),
         "PrivateMarginals": statistics.private_marginals(
             {"a": [0, 1]}, [("a",)], categories={"a": [0, 1]}, epsilon=1.0, delta=1e-6
         ),

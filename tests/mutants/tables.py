@@ -11,8 +11,8 @@ MUTANTS = [
     (
         "the weight of a response is rounded down",
         "weight-of-a-response-rounded-down",
-        "math.ceil(Fraction(float_up(tight(enclose, _DIGITS).upper)) * _WORDS)",
-        "math.floor(float(tight(enclose, _DIGITS).lower) * _WORDS) - 2**12",
+        "math.ceil(Fraction(float_up(tight(enclose, _answers.DIGITS).upper)) * _WORDS)",
+        "math.floor(float(tight(enclose, _answers.DIGITS).lower) * _WORDS) - 2**12",
         "coded responses",
     ),
     (
@@ -20,13 +20,6 @@ MUTANTS = [
         "response-paid-for-as-if-an-answer-came",
         "payer.neighboring_relation is not NeighboringRelation.REPLACE_ONE",
         "payer.neighboring_relation is None",
-        "coded responses",
-    ),
-    (
-        "the product of a response has another law",
-        "product-of-a-response-has-another-law",
-        "np.uint64(each * self.weight)",
-        "np.uint64(each * self.weight // 2)",
         "coded responses",
     ),
     (

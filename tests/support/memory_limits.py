@@ -82,6 +82,10 @@ CALLS = {
     "PermuteAndFlip": "PermuteAndFlip(scale=1.0, sensitivity=1.0).release(floats)",
     "ReportNoisyMax": "ReportNoisyMax(scale=1.0, sensitivity=1.0).release(floats)",
     "HadamardResponse": "HadamardResponse.calibrated(epsilon=1.0, num_categories=5).release(wholes)",
+    "SubsetResponse": "SubsetResponse.calibrated(epsilon=1.0, num_categories=5).release(wholes)",
+    "UnaryResponse": (
+        "one = UnaryResponse.calibrated(epsilon=1.0, num_categories=5); one.estimate_frequencies(one.release(wholes))"
+    ),
     "RandomizedResponse": "RandomizedResponse.calibrated(epsilon=1.0, num_categories=5).release(wholes)",
     "SparseVector": (
         "run = SparseVector(threshold=9.0, sensitivity=1.0, epsilon=1.0); [run.query(-99.0) for _ in range(50)]"

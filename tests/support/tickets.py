@@ -118,6 +118,16 @@ def choosing_cases():
     bad = [{"answers": "no"}, {"answers": 0.5}, {"answers": np.array([0.5])}]
     yield Case("HadamardResponse", fd.HadamardResponse, code, coded.event, bad, relation=REPLACE)
 
+    for made in (
+        fd.UnaryResponse(weight=3, digits=4, num_categories=9),
+        fd.SubsetResponse(weight=2**61, num_categories=9, size=3),
+    ):
+
+        def answer(made=made, **more):
+            return made.release(**{"answers": np.array([0, 2])} | more)
+
+        yield Case(type(made).__name__, type(made), answer, made.event, [*bad, {"threads": 0}], relation=REPLACE)
+
     def run(**more):
         return fd.SparseVector(**{"threshold": 10.0, "sensitivity": 1.0, "epsilon": 0.5} | more)
 

@@ -6,7 +6,8 @@ value with a known L1 sensitivity                         `LaplaceMechanism`
 integers with a known sensitivity                         `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`
 one of many candidates                                    `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`
 whether queries are above a threshold                     `SparseVector`
-answers that each unit randomizes by itself               `RandomizedResponse`, `HadamardResponse`
+answers that each unit randomizes by itself               `RandomizedResponse`, `SubsetResponse`,
+                                                          `HadamardResponse`, `UnaryResponse`
 ========================================================  ======================================================
 
 Each has `calibrated` (the mechanism for an ε and δ), `release`, `epsilon`, `delta` and `event`; a `SparseVector` is a
@@ -30,6 +31,8 @@ from ferrodp.mechanisms.laplace import LaplaceMechanism
 from ferrodp.mechanisms.randomized_response import RandomizedResponse
 from ferrodp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from ferrodp.mechanisms.sparse_vector import SparseVector
+from ferrodp.mechanisms.subset_response import SubsetResponse
+from ferrodp.mechanisms.unary_response import UnaryResponse
 
 __all__ = [
     "DiscreteGaussianMechanism",
@@ -42,4 +45,6 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "SparseVector",
+    "SubsetResponse",
+    "UnaryResponse",
 ]

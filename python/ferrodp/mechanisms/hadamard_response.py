@@ -7,11 +7,9 @@ with that product. There are :math:`q^{t-1}` such vectors for each product, so e
 probabilities, and their ratio is A/P. For another category y the vectors :math:`v_x, v_y` are linearly independent,
 so the product with :math:`v_y` is uniform: 0 with probability 1/q.
 
-*Memory.* The random words pass through arrays of numpy, which are freed and not erased.
-
 *Exact.* P = m/2⁶⁴ with a whole number m, and A = 1 − (q − 1)P: the product is chosen by comparing a word of 64 random
 bits with whole numbers, and u by t·log₂ q further bits of which the first digit is then set to what the product
-requires.
+requires: `rust/ferrodp-core/src/choice/respond/coded.rs`.
 """
 
 from __future__ import annotations
@@ -30,22 +28,16 @@ from ferrodp._base._validate import Real
 from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp._observer import drawn_in_place
-from ferrodp.errors import CalibrationError, InvalidArray, InvalidParameter
-from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.errors import CalibrationError, InvalidArray
+from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.events.base import settle
-from ferrodp.mechanisms._additive import source_of
+from ferrodp.mechanisms import _answers
 from ferrodp.random import NoiseSource
-from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket
-from ferrodp.tickets.payer import payer_of
 
 __all__ = ["HadamardResponse"]
 
-_DTYPES = tuple(np.dtype(kind) for kind in (np.uint8, np.int32, np.int64))
-_DIGITS = (40, 110)
 _WORDS = 2**64
-_MAX_CATEGORIES = 2**24
-_BLOCK = 1 << 13
 Words = npt.NDArray[np.uint32]
 
 
@@ -114,7 +106,7 @@ class HadamardResponse:
         if size == 3:
             raise _validate.out_of_domain("field_size", "2 or 4", self.field_size)
         weight = _validate.count("weight", self.weight, maximum=_WORDS // size)
-        categories = _validate.count("num_categories", self.num_categories, minimum=2, maximum=_MAX_CATEGORIES)
+        categories = _validate.count("num_categories", self.num_categories, minimum=2, maximum=_answers.MOST_CATEGORIES)
         settle(self, weight=weight, num_categories=categories, field_size=size)
 
     @classmethod
@@ -154,7 +146,7 @@ class HadamardResponse:
         """
         _validate.positive("epsilon", epsilon)
         target = _validate.exact("epsilon", epsilon)
-        _validate.count("num_categories", num_categories, minimum=2, maximum=_MAX_CATEGORIES)
+        _validate.count("num_categories", num_categories, minimum=2, maximum=_answers.MOST_CATEGORIES)
         made = []
         for size in (2, 4) if field_size is None else (field_size,):
             _validate.count("field_size", size, minimum=2, maximum=4)
@@ -164,7 +156,7 @@ class HadamardResponse:
                 return r.div(decay, r.add(point(1), r.mul(point(size - 1), decay)))
 
             # mutant: weight-of-a-response-rounded-down
-            weight = min(math.ceil(Fraction(float_up(tight(enclose, _DIGITS).upper)) * _WORDS), _WORDS // size)
+            weight = min(math.ceil(Fraction(float_up(tight(enclose, _answers.DIGITS).upper)) * _WORDS), _WORDS // size)
             if weight < 2**16:
                 raise CalibrationError(f"epsilon={epsilon!r} asks for less noise than the smallest supported")
             made.append(cls(weight=weight, num_categories=num_categories, field_size=size))
@@ -181,6 +173,12 @@ class HadamardResponse:
     def num_messages(self) -> int:
         """How many different messages there are, q^t: they are numbers from 0 to one less."""
         return int(self.field_size**self._digits)
+
+    @property
+    def _laws(self) -> tuple[Fraction, Fraction]:
+        """The probabilities that the product is 0 for the own one of two answers alone, and for the other alone."""
+        share, apart = Fraction(self.weight, _WORDS), Fraction(self.field_size - 1, self.field_size)
+        return (1 - (self.field_size - 1) * share) * apart, share * apart
 
     @property
     def event(self) -> EpsilonDeltaEvent:
@@ -210,10 +208,7 @@ class HadamardResponse:
         >>> HadamardResponse(weight=2**63, num_categories=2, field_size=2).epsilon()
         0.0
         """
-        q = self.field_size
-        allowed = Fraction(_validate.delta(delta, zero=True)) * Fraction(q, q - 1)
-        ratio = Fraction(_WORDS - (q - 1) * self.weight, self.weight) - allowed * _WORDS / self.weight
-        return 0.0 if ratio <= 1 else float_up(tight(lambda r: r.ln(r.ratio(ratio)), _DIGITS).upper)
+        return _answers.epsilon_of(*self._laws, delta)
 
     def delta(self, epsilon: Real) -> float:
         """Return the smallest δ for which one answer is (ε, δ)-differentially private, rounded up.
@@ -238,18 +233,7 @@ class HadamardResponse:
         >>> HadamardResponse(weight=2**63, num_categories=2, field_size=2).delta(0.0)
         0.0
         """
-        at = Fraction(_validate.non_negative("epsilon", epsilon, toward="down"))
-        q, share = self.field_size, Fraction(self.weight, _WORDS)
-        if at > 800:
-            return 0.0  # e^800·2⁻⁶⁴ > 1
-
-        def enclose(r: Arithmetic) -> Interval:
-            lost = r.mul(r.exp(r.ratio(at)), r.ratio(share))
-            return r.mul(r.ratio(Fraction(q - 1, q)), r.sub(r.ratio(1 - (q - 1) * share), lost))
-
-        if not at:
-            return _validate.rounded(max(Fraction(q - 1, q) * (1 - q * share), Fraction(0)), "up")
-        return max(float_up(tight(enclose, _DIGITS).upper), 0.0)
+        return _answers.delta_of(*self._laws, epsilon)
 
     def variance(self, num_answers: int) -> float:
         """Return the variance of the estimated frequency of a category that nobody has, as a share of the answers.
@@ -292,6 +276,7 @@ class HadamardResponse:
         *,
         source: NoiseSource | None = None,
         ticket: Ticket | None = None,
+        threads: int | None = None,
     ) -> npt.NDArray[np.int64]:
         """Return a message for each answer, randomized independently.
 
@@ -303,6 +288,8 @@ class HadamardResponse:
             None, or a seeded source for tests.
         ticket : Ticket, optional
             What pays for the release: see `ferrodp.tickets`. One pays for one answer of each unit, under `REPLACE_ONE`.
+        threads : int, optional
+            By default the library's choice; the result does not depend on it.
 
         Returns
         -------
@@ -325,52 +312,18 @@ class HadamardResponse:
         array of size 0                    an array of size 0
         =================================  =============================================================
         """
-        payer = (
-            payer_of(source_or_default(source)) if ticket is None else ticket if isinstance(ticket, Ticket) else None
-        )
-        # mutant: response-paid-for-as-if-an-answer-came
-        if payer is not None and payer.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
-            what = "an open budget" if ticket is None else "ticket"
-            raise InvalidParameter(
-                f"{what} must be under REPLACE_ONE for answers, got {payer.neighboring_relation.name}"
-            )
-        drawn_from = source_of(self, source, ticket)
-        array = _arrays.as_integer_array(answers, "answers", dtypes=_DTYPES)
-        _validate.fits_in_memory("answers", 64 * array.size)
+        drawn_from = _answers.payable(self, source, ticket)
+        threads = _validate.threads(threads)
+        array = _arrays.as_integer_array(answers, "answers", dtypes=_answers.DTYPES)
+        _validate.fits_in_memory("answers", 8 * array.size)
         out = np.array(array, np.int64, order="C", copy=True)
 
         def draw(into: npt.NDArray[Any]) -> None:
-            flat = into.reshape(-1)
-            words = np.frombuffer(_native.random_bytes(16 * flat.size, drawn_from._key()), np.uint64).reshape(2, -1)
-            for start in range(0, flat.size, _BLOCK):
-                part = slice(start, start + _BLOCK)
-                flat[part] = self._messages(flat[part], words[0][part], words[1][part])
+            key = drawn_from._key()
+            _native.code_responses(into, self.weight, self.num_categories, self.field_size, key, threads)
 
         drawn_in_place(out, draw, self, "L0", 1)  # one unit, one answer
         return out
-
-    def _messages(
-        self, answers: npt.NDArray[np.int64], choices: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]
-    ) -> npt.NDArray[np.int64]:
-        """Return the messages that random words make of answers."""
-        digits = self._digits
-        valid = np.where((answers >= 0) & (answers < self.num_categories), answers, 0)
-        # the product: 0 unless the word is below (q − 1)·m, then 1 + word // m
-        product = np.zeros(answers.size, np.uint32)
-        for each in range(1, self.field_size):
-            # mutant: product-of-a-response-has-another-law
-            product += choices < np.uint64(each * self.weight)
-        product = np.where(product > 0, self.field_size - product, 0).astype(np.uint32)
-        mask = np.uint32((1 << digits) - 1)
-        low = (words & np.uint64(mask)).astype(np.uint32)
-        high = ((words >> np.uint64(32)) & np.uint64(mask)).astype(np.uint32) if self.field_size == 4 else None
-        lower, upper = self._vectors(valid)
-        now_low, now_high = _product(low, high, lower, upper, digits)
-        low ^= (now_low ^ (product & np.uint32(1))) << np.uint32(digits - 1)
-        if high is None:
-            return low.astype(np.int64)
-        high ^= (now_high ^ (product >> np.uint32(1))) << np.uint32(digits - 1)
-        return (high.astype(np.int64) << digits) | low
 
     def _vectors(self, categories: npt.NDArray[np.int64]) -> tuple[Words, Words | None]:
         """Return the vectors of categories as bits of their digits: the first digit, the highest bit, is 1."""
@@ -422,24 +375,6 @@ class HadamardResponse:
         zeros = (seen.size + total) / self.field_size
         found: npt.NDArray[np.float64] = (zeros - seen.size / self.field_size) / apart
         return found
-
-
-def _product(low: Words, high: Words | None, lower: Words, upper: Words | None, digits: int) -> tuple[Words, Words]:
-    """Return both bits of the products of vectors, whose digits are given by their lower and higher bits.
-
-    In the field with four elements (a₁ω + a₀)(b₁ω + b₀) = (a₁b₀ + a₀b₁ + a₁b₁)ω + a₀b₀ + a₁b₁, for ω² = ω + 1.
-    """
-    if high is None or upper is None:
-        return _parity(low & lower, digits), np.zeros(1, np.uint32)
-    both = high & upper
-    return _parity((low & lower) ^ both, digits), _parity((high & lower) ^ (low & upper) ^ both, digits)
-
-
-def _parity(words: Words, digits: int) -> Words:
-    for shift in (16, 8, 4, 2, 1):
-        if shift < digits:
-            words = words ^ (words >> np.uint32(shift))
-    return words & np.uint32(1)
 
 
 def _transform(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -7,6 +7,13 @@
 //! Answer `i` owns block `i` of stream 0: a word for the first decision, one for the second. Both are always drawn, and no
 //! branch depends on them but for events of probability below 2⁻⁶⁰·k; further words are those of block `i` of other streams.
 //! What is not in `0 … k − 1` counts as 0.
+//!
+//! Other ways to answer: [`coded`], one number of few bits; [`unary`] and [`sets`], bits by category, which [`columns`] counts.
+
+pub mod coded;
+pub mod columns;
+pub mod sets;
+pub mod unary;
 
 use core::num::NonZeroUsize;
 
