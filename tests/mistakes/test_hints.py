@@ -5,8 +5,10 @@ beside this file. Places of integrations have tables in the folders of their fra
 `tests/integrations/NAME/test_hints_of_NAME.py`.
 """
 
+import ast
 import tomllib
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,18 @@ from hints import HINTS as OF_LIBRARY
 from hints_of_programs import HINTS as OF_PROGRAMS
 from mistaken_objects import ledgers
 
-from support.hints import INSTALLED, Hint, identifiers, known, known_message, lead_out, left_over, places, without_place
+from support.hints import (
+    INSTALLED,
+    Hint,
+    Place,
+    identifiers,
+    known,
+    known_message,
+    lead_out,
+    left_over,
+    places,
+    without_place,
+)
 
 TESTS = Path(__file__).parents[1]
 HINTS = [*OF_LIBRARY, *OF_PROGRAMS]
@@ -86,6 +99,58 @@ def test_no_way_out_is_without_a_test(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_exceptions_from_the_census_are_there() -> None:
     assert without_place(ELSEWHERE) == []
+
+
+def test_each_integration_has_a_census_of_its_own() -> None:
+    """In the folder of its framework, where `./check frameworks` has that installed and runs it."""
+    frameworks = sorted({place.framework for place in places()} - {""})
+    own = {place.framework for place in places() if place.file.startswith("integrations/")}
+
+    assert len(frameworks) >= 10
+    assert own == set(frameworks)
+    for name in frameworks:
+        path = TESTS / "integrations" / name / f"test_hints_of_{name}.py"
+        assert path.exists(), name
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        censuses = [node for node in calls if ast.unparse(node.func) == "assert_all_lead_out"]
+        assert [ast.literal_eval(node.args[0]) for node in censuses] == [name]
+
+
+@pytest.mark.parametrize(
+    ("messages", "elsewhere", "is_left"),
+    [
+        ([], [], True),
+        (["got 3; give one number"], [], True),
+        (["got 3; give two numbers instead"], [], False),
+        ([], [("a/b.py", "two numbers")], False),
+        ([], [("a/c.py", "two numbers")], True),
+    ],
+)
+def test_a_place_without_a_row_is_found(messages: list[str], elsewhere: list[tuple[str, str]], is_left: bool) -> None:
+    place = Place("a/b.py", "got {}; give two numbers")
+
+    assert bool(left_over([place], messages, elsewhere)) is is_left
+
+
+def refused(text: str) -> None:
+    """Refuse something in these words."""
+    raise ValueError(text)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "way"),
+    [
+        (lambda c: None, lambda c: None),
+        (lambda c: refused("give three"), lambda c: None),
+        (lambda c: refused("; give no such thing"), lambda c: refused("; give no such thing")),
+        (lambda c: refused("; give no such thing"), lambda c: warnings.warn("; give no such thing", stacklevel=1)),
+        (lambda c: refused("; give no such thing"), lambda c: None),
+    ],
+    ids=["not answered", "other words", "refused", "warned of", "no text of the sources"],
+)
+def test_a_row_that_does_not_lead_out_fails(mistake: Callable[[Any], object], way: Callable[[Any], object]) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        lead_out(Hint("; give no such thing", mistake, way))
 
 
 def test_extras_that_messages_say_to_install_exist() -> None:
