@@ -97,14 +97,6 @@ HINTS = [
         lambda c: records(np.asarray(Y.tolist(), np.int32)),
     ),
     Hint(
-        "write mech_name='Gaussian', or ferrodp.LaplaceMechanism for numbers of which you know the L1 sensitivity",
-        lambda c: NoiseMechanismsFactory().create("Laplace"),
-        lambda c: (
-            NoiseMechanismsFactory().create(mech_name="Gaussian"),
-            fd.LaplaceMechanism(scale=1.0, l1_sensitivity=1.0).release(np.ones(1)),
-        ),
-    ),
-    Hint(
         "use an IndexedDataset",
         lambda c: paid(c, loader()),
         lambda c: paid(c, records()),
