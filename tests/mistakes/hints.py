@@ -38,6 +38,19 @@ DAY, NEXT_DAY = datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6}
 
 
+AGES, NARROW = {"age": np.ones(9)}, {"age": np.ones(9, np.float32)}
+
+
+def counted_ages(frame: Any, **payment: Any) -> Any:
+    """Return how many ages a table has."""
+    return fd.private_count(frame["age"], epsilon=1.0, **payment)
+
+
+def summed_ages(frame: Any, most: int, payment: Any) -> Any:
+    """Return the sum of ages, each at most so large."""
+    return fd.private_sum(frame["age"], bounds=(0, 1 + most), epsilon=1.0, **payment)
+
+
 def fresh(name: str) -> Path:
     """Return a path in a new folder."""
     return Path(tempfile.mkdtemp(prefix="ferrodp-hints-")) / name
@@ -858,6 +871,20 @@ PLANS = [
         "as stated, and hold another number",
         lambda c: fd.distributed.clipped_sum([np.zeros((2, 3))], (3,), clip_norm=1.0, stacked=True, expected_count=3),
         lambda c: fd.distributed.clipped_sum([np.zeros((2, 3))], (3,), clip_norm=1.0, stacked=True, expected_count=2),
+    ),
+    Hint(
+        "convert them in load",
+        lambda c: fd.distributed.private_statistic([AGES, NARROW], counted_ages),
+        lambda c: fd.distributed.private_statistic(
+            [AGES, NARROW], counted_ages, load=lambda part: {"age": part["age"].astype(float)}
+        ),
+    ),
+    Hint(
+        "write them into the function",
+        lambda c: fd.distributed.private_statistic(
+            [AGES], lambda frame, **pay: summed_ages(frame, len(frame["age"]), pay)
+        ),
+        lambda c: fd.distributed.private_statistic([AGES], lambda frame, **pay: summed_ages(frame, 120, pay)),
     ),
     Hint(
         "use a ledger",
