@@ -101,6 +101,7 @@ def correlated_plan(**changes: Any) -> fd.PrivacyPlan:
 SAMPLED = PoissonSampledEvent(sampling_probability=0.1, event=EVENT)
 COUNTER = fd.Counter(noise_multiplier=1e4, days=9)
 STRATEGY = correlated.BufferedToeplitz(num_steps=9, buffers=2)
+SETS = fd.mechanisms.SubsetResponse.calibrated(epsilon=1.0, num_categories=10)
 
 DOORS = [
     Hint(
@@ -1334,6 +1335,11 @@ FURTHER = [
         "null rows are rows; use ADD_OR_REMOVE_ONE",
         lambda c: ticketed(c, SPECIAL),
         lambda c: ticketed(c, REMOVE),
+    ),
+    Hint(
+        "messages must be uint64, got int64: give what `release` returned",
+        lambda c: SETS.estimate_frequencies(np.ones((3, 1), np.int64)),
+        lambda c: SETS.estimate_frequencies(SETS.release([3, 7])),
     ),
 ]
 """Of several rooms."""
