@@ -29,7 +29,7 @@ __all__ = ["private_statistic"]
 
 Columns = dict[str, Any]
 MOST_PIECES = 256
-"""Into how many tables the rows are brought together by their units, at most."""
+"""Into how many tables the rows are gathered by their units, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def private_statistic(
         It passes `source` and `ticket` on, and takes everything else from public values, not from `frame`. It is called
         for each partition, where it ends before noise is drawn, and here. A process pool gets it by pickle.
     unit : str, optional
-        The column of units, if the statistic has one: rows of a unit are brought together first. The statistic has to
+        The column of units, if the statistic has one: rows of a unit are gathered first. The statistic has to
         take just that column, as in ``unit=frame["person"]``, or ``unit="person"`` for groups.
     load : callable, optional
         Called on the worker with a partition; returns its table. It must depend on the partition alone.

@@ -112,7 +112,7 @@ class _Mode:
 
     def __init__(self, owners: Any) -> None:
         self.owners = owners
-        """The column by which rows were brought together; None if units may have rows in several parts."""
+        """The column by which rows were gathered; None if units may have rows in several parts."""
         self.has_passed = False
 
     def passed(self, integers: Callable[[], Any], public: bytes) -> Any:
@@ -173,12 +173,12 @@ def check_source() -> None:
 
 
 def check_owners(column: Any) -> None:
-    """Refuse a column of units by which the rows of the parts were not brought together."""
+    """Refuse a column of units by which the rows of the parts were not gathered."""
     mode = _MODE.get()
     # mutant: units-in-two-parts-count-in-both
     if mode is not None and column is not None and column is not mode.owners:
         raise InvalidParameter(
-            "unit must name the column of units of the release, so that the rows of a unit are brought together: "
+            "unit must name the column of units of the release, so that the rows of a unit are gathered: "
             'unit="person", and in the function unit=frame["person"]'
         )
 
