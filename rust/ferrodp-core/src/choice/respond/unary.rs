@@ -106,8 +106,8 @@ impl Unary {
     fn finish(&self, start: usize, answers: &[i64], chunk: &mut [u64], firsts: &[u64]) {
         let (end, width) = (start + chunk.len(), self.words_per_row);
         let beyond = self.categories % 64;
-        for row in start / width..end.div_ceil(width) {
-            let own = usize::try_from(answers[row]).unwrap_or(usize::MAX);
+        for (row, &answer) in answers.iter().enumerate().take(end.div_ceil(width)).skip(start / width) {
+            let own = usize::try_from(answer).unwrap_or(usize::MAX);
             // mutant: invalid-answers-have-no-bit-of-their-own
             let own = if own < self.categories { own } else { 0 };
             if let Some(place) = (row * width + own / 64).checked_sub(start).filter(|&place| place < chunk.len()) {
