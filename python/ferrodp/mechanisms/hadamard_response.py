@@ -9,7 +9,7 @@ so the product with :math:`v_y` is uniform: 0 with probability 1/q.
 
 *Exact.* P = m/2⁶⁴ with a whole number m, and A = 1 − (q − 1)P: the product is chosen by comparing a word of 64 random
 bits with whole numbers, and u by t·log₂ q further bits of which the first digit is then set to what the product
-requires: `rust/ferrodp-core/src/choice/respond/coded.rs`.
+requires: `choice::respond::coded` in the core.
 """
 
 from __future__ import annotations

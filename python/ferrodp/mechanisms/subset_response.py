@@ -10,7 +10,7 @@ under y, those with y and without x the other way around, and all others have th
 :math:`\delta(\varepsilon) = \max(p(k-d) - e^\varepsilon(1-p)d, 0)/(k-1)`.
 
 *Exact.* 1 − p = m/2⁶⁴ with a whole number m, which a word of 64 random bits is compared with. The subset is drawn by
-Floyd's algorithm from unbiased integers: `rust/ferrodp-core/src/choice/respond/sets.rs`.
+Floyd's algorithm from unbiased integers: `choice::respond::sets` in the core.
 """
 
 from __future__ import annotations

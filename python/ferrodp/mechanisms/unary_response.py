@@ -10,7 +10,7 @@ probabilities differ by more than the factor :math:`(1 - q)/q`, whose logarithm 
 \max((1 - q)/2 - e^\varepsilon q/2, 0)`.
 
 *Exact.* A bit is 1 where a number of t random bits is below m, an integer; the own bit is the first of these t bits.
-`rust/ferrodp-core/src/choice/respond/unary.rs` compares 64 such numbers at a time.
+`choice::respond::unary` in the core compares 64 such numbers at a time.
 """
 
 from __future__ import annotations

@@ -104,15 +104,17 @@ class L1Clipping(Clipping):
     -----
     Vectors are clipped, truncated to a grid and added as integers, so that neighboring sums are `clip_norm` apart at
     most in L1 norm, exactly; the noise has exactly the law of rounded Laplace variables (`LaplaceMechanism`). In any
-    number of dimensions the mechanism costs what it costs for one number: on a shortest path between the two sums
-    densities change by e^(t/b) over a distance of t at most (Dwork, McSherry, Nissim, Smith, "Calibrating noise to
-    sensitivity in private data analysis", TCC 2006), and whatever does that follows from the Laplace mechanism on a
-    line (Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009).
+    number of dimensions the mechanism costs what it costs for one number: on a straight path between the two sums a
+    density changes by a factor of e^(t/b) over a distance of t at most (Dwork, McSherry, Nissim, Smith, "Calibrating
+    noise to sensitivity in private data analysis", TCC 2006). So the probability P of an event moves by min(P, 1 − P)/b
+    a unit at most, and that of a half-line under Laplace noise on a line by just that: no test tells the two sums
+    better apart than a threshold tells two numbers that far apart.
 
     Taken by whatever adds vectors to steps of a plan. Frameworks that clip by themselves, in L2 norm, refuse it.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import ferrodp as fd
     >>> from ferrodp.plan import ConstantNoise, FullBatch, L1Clipping
     >>> plan = fd.PrivacyPlan(

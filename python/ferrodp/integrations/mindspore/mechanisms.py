@@ -153,6 +153,12 @@ class NoiseGaussianRandom:
         -------
         Clipping
             `FlatClipping` for Gaussian noise, `L1Clipping` for Laplace noise.
+
+        Examples
+        --------
+        >>> from ferrodp.integrations.mindspore import NoiseGaussianRandom
+        >>> NoiseGaussianRandom(norm_bound=2.0, initial_noise_multiplier=1.1).clipping()
+        FlatClipping(clip_norm=2.0)
         """
         return FlatClipping(self._norm_bound)
 
