@@ -29,6 +29,7 @@ WITHOUT = {
     "Interval": "a result",
     "PrivateGroups": "made by private_group_by",
     "PrivateMarginals": "a result",
+    "Residual": "a result",
     "ReleasedTable": "a result",
     "GridSum": "the sum inside ClippedSum",
     "NoiseSource": "its methods have cases",

@@ -10,7 +10,7 @@ import contextvars
 import operator
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -189,7 +189,7 @@ def private_statistic(
     load : callable, optional
         Called on the worker with a partition; returns its table. It must depend on the partition alone.
     executor : concurrent.futures.Executor, optional
-        By default a pool of threads of this call's own.
+        By default partitions are counted here, one after another.
     source : NoiseSource, optional
         None, or a seeded source for tests.
     ticket : Ticket, optional
@@ -245,22 +245,19 @@ def private_statistic(
         raise _validate.wrong_type(
             "executor", "a concurrent.futures.Executor or None", executor, write="ThreadPoolExecutor(8)"
         )
-    cores = min(os.cpu_count() or 1, 8)
-    if executor is not None:
-        return run(_OnExecutor(executor, cores), partitions, part, lambda _: None, source=source, ticket=ticket)
-    with ThreadPoolExecutor(cores) as pool:
-        return run(_OnExecutor(pool, cores), partitions, part, lambda _: None, source=source, ticket=ticket)
+    return run(_OnExecutor(executor), partitions, part, lambda _: None, source=source, ticket=ticket)
 
 
 class _OnExecutor:
-    """Tasks on an executor, whose results come back here before another task takes them."""
+    """Tasks on an executor, or here, whose results come back here before another task takes them."""
 
-    def __init__(self, executor: Executor, workers: int) -> None:
-        self.executor, self.workers = executor, workers
+    def __init__(self, executor: Executor | None) -> None:
+        self.executor = executor
+        self.workers = 1 if executor is None else min(os.cpu_count() or 1, 8)
 
     def submit(self, height: int, function: Callable[..., Any], *arguments: Any) -> Any:
         here = [each.result() if isinstance(each, Future) else each for each in arguments]
-        if function in (operator.getitem, join):
+        if self.executor is None or function in (operator.getitem, join):
             return _done(function(*here))
         return self.executor.submit(function, *here)
 
