@@ -386,7 +386,7 @@ def medians_of_groups(frame, **pay):
         (lambda frame, **pay: None, {}, FerroError, "called none"),
         (total, {"unit": "nobody"}, InvalidParameter, "must have a column 'nobody'"),
     ],
-    ids=str,
+    ids=lambda each: getattr(each, "__name__", str(each)),
 )
 def test_what_is_no_statistic_of_partitions_is_refused_before_it_is_paid(tmp_path, release, options, error, message):
     with pytest.raises(error, match=message):
