@@ -59,6 +59,7 @@ PAID_FOR_OTHERWISE = {
     "PlanStep.__init__": "its run reserves a ticket in the ledger that `PrivacyPlan.start` takes",
     "SecureSum.encode": "a share of noise: the sum of all costs `SecureSum.event`, for which `decode` takes a ticket",
     "ShuffledReports.encode": "one message of many: all cost `ShuffledReports.event`, for which `PlacedRun` pays",
+    "private_statistic": "the release that it is given takes the ticket: tests/distributed, tests of Dask and Ray",
     "make_exact": "the optimizer's releases are composed by the accountant of its privacy engine",
 }
 
