@@ -117,6 +117,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, client, 
 def test_doubles_of_a_task_on_two_workers_return_the_same_integers(client, release):
     """What speculation relies on: whichever copy of a task is kept, the sum is one."""
     part = statistics.Part(release, RELEASES[release], shard)
+    client.wait_for_workers(2, timeout=120)  # one may have been killed before, and begins again
     workers = list(client.scheduler_info()["workers"])
     if part.unit is None:
         copies = [client.gather(client.map(part, range(PARTS), pure=False, workers=[each])) for each in workers]
