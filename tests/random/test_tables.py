@@ -21,4 +21,4 @@ def test_tables_keep_the_error_bounds_of_every_stage():
     result = run(TABLES / "verify.py")
 
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("allowed") == 10
+    assert result.stdout.count("allowed") == 13

@@ -151,6 +151,7 @@ def plans():
         (pl.FullBatch(), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {"unit": "client"}),
         (pl.GivenOrder(50, 3), pl.FlatClipping(0.1), pl.ConstantNoise(3.0), {}),
         (pl.FullBatch(), pl.FlatClipping(0.1), pl.CorrelatedNoise(BandedToeplitz(num_steps=6, bands=2), 3.0), {}),
+        (pl.FullBatch(), pl.L1Clipping(0.1), pl.ConstantNoise(3.0), {}),
     ):
         plan = fd.PrivacyPlan(
             population_size=50,
