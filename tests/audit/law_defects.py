@@ -202,7 +202,7 @@ NOT_FOUND: dict[str, str] = {
     "a statistic without integers that add up is drawn on each partition": _PARTS,
     "units whose rows are in two partitions count in both": _PARTS,
     "rows of a unit are not brought together": _PARTS,
-    "ids that are equal are brought to two places": _PARTS,
+    "ids that are equal are sent to two places": _PARTS,
     "missing times count as the first day": "a row that counts wrongly still moves a mean by what is charged",
     "the last bin of a calendar holds what follows it": "a row is in one bin all the same",
     "missing times are in a bin of the calendar": "a row is in one bin all the same",

@@ -55,7 +55,7 @@ MUTANTS = [
         "tables in partitions",
     ),
     (
-        "ids that are equal are brought to two places",
+        "ids that are equal are sent to two places",
         "ids-that-are-equal-go-two-ways",
         "hash(value) % 2**64",
         "hash(repr(value)) % 2**64",

@@ -219,8 +219,8 @@ def private_statistic(
     `sum`, `mean`, `variance` and `histogram`. The proof is in the docstring of `ferrodp.statistics.parts.exact`.
 
     What travels without noise is as secret as the rows: integers, for quantiles each different number with how often it
-    is there, and with `unit` the rows themselves, each once. Ids are told apart as in one process, where 7 and 7.0 are
-    one unit: numbers, strings, bytes, dates, durations, UUIDs and tuples of them are spread over tasks, and ids of
+    is there, and with `unit` the rows themselves, each once. Ids are distinguished as in one process, where 7 and 7.0
+    are one unit: numbers, strings, bytes, dates, durations, UUIDs and tuples of them are spread over tasks, and ids of
     other types go to one.
 
     With ``keep="first"`` the integers are those of one process with the partitions in their order; with a random subset

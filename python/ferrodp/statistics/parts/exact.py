@@ -216,7 +216,7 @@ def _entered(mode: _Mode) -> Iterator[None]:
 
 
 def digest(public: Any) -> bytes:
-    """Return 32 bytes by which parameters are told apart: numbers by their bits, arrays by all of them."""
+    """Return 32 bytes by which parameters are distinguished: numbers by their bits, arrays by all of them."""
     found = hashlib.blake2b(digest_size=32)
 
     def add(each: Any) -> None:
