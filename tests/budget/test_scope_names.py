@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ferrodp._base import _texts
 from ferrodp.accounting import LaplaceEvent
 from ferrodp.budget import PrivacyLedger, _names
 from ferrodp.errors import InvalidParameter
@@ -93,7 +94,7 @@ def test_a_name_is_refused_or_settled(text):
 def test_no_single_character_is_blank_or_a_slash_in_a_name():
     """All of Unicode, next to a letter: what is taken is no format, space or symbol, and no default-ignorable."""
     taken = []
-    refused = _names._NO_INK | _names._LIKE_A_SLASH
+    refused = _texts.NO_INK | _names._LIKE_A_SLASH
     known = refused | _names._SLASH_IN_LATIN
     no_characters = {"Cn", "Co", "Cs"}  # most of the numbers; one of each will do
     for code in range(sys.maxunicode + 1):

@@ -638,7 +638,7 @@ MUTANTS = [
     (
         "a block charges its ledger nothing",
         "block-charges-its-ledger-after-the-release",
-        "self._ledger.spend(self.scope, event, key=key)",
+        "self._ledger.spend(self.scope, event, key=key, statistics=statistics)",
         "pass",
         "blocks",
     ),

@@ -214,8 +214,8 @@ MUTANTS = [
     (
         "what leaves no ink is taken",
         "what-leaves-no-ink-taken",
-        "_UNSEEN or ord(letter) in _NO_INK",
-        "_UNSEEN",
+        "UNSEEN or ord(letter) in NO_INK",
+        "UNSEEN",
         "names",
     ),
     (
@@ -347,7 +347,7 @@ MUTANTS = [
     (
         "arming is not written down",
         "arming-not-written-down",
-        "self._access.run(lambda transaction: _rules.arm(transaction, ticket.id), ticket=ticket.id)",
+        "self._access.run(lambda transaction: _rules.arm(transaction, ticket.id, ticket.statistics), ticket=ticket.id)",
         "_rules.arm",
         "ledger crashes",
     ),

@@ -5,6 +5,7 @@ KILLERS = {
     "payments": "pytest tests/tickets/test_ticket_payments.py",
     "ticketed": "pytest tests/tickets/test_ticketed_releases.py",
     "replay": "pytest tests/test_replay.py",
+    "words": "pytest tests/budget/test_released_statistics.py",
 }
 
 MUTANTS = [
@@ -248,5 +249,61 @@ MUTANTS = [
         "int(seen)",
         "int(chosen)",
         "replay",
+    ),
+    (
+        "words that cannot be read are recorded",
+        "words-that-cannot-be-read-are-recorded",
+        '_texts.text(name, value, MAX_WORDS, "NFC")',
+        "value",
+        "words",
+    ),
+    (
+        "a long name of a column refuses a release",
+        "long-names-of-columns-refuse-a-release",
+        "short if len(short) <= MAX_WORDS else",
+        "short if True else",
+        "words",
+    ),
+    (
+        "the words of a charge are replaced by those of a release",
+        "words-of-a-charge-replaced-by-those-of-a-release",
+        "statistic is not None and not said",
+        "statistic is not None",
+        "words",
+    ),
+    (
+        "a key of another statistic is taken",
+        "key-of-another-statistic-taken",
+        "said and said != _plain(statistics)",
+        "False",
+        "words",
+    ),
+    (
+        "a charge is recorded without its words",
+        "charge-recorded-without-its-words",
+        "if statistics:",
+        "if False:",
+        "words",
+    ),
+    (
+        "a release is recorded without its words",
+        "release-recorded-without-its-words",
+        "if said else {}",
+        "if False else {}",
+        "words",
+    ),
+    (
+        "words in a log are not checked",
+        "words-in-a-log-not-checked",
+        "type(statistics) is list and all(map(are_words, statistics))",
+        "True",
+        "words",
+    ),
+    (
+        "the words of a release are left out of the report",
+        "words-of-a-release-left-out-of-the-report",
+        'body.get("statistics") or about.get("words")',
+        'about.get("words")',
+        "words",
     ),
 ]

@@ -11,32 +11,19 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal
 
 from ferrodp._base import _validate
+from ferrodp._base._texts import text as _text
 from ferrodp.errors import InvalidParameter, InvalidType
 
 MAX_SCOPE = 200
 MAX_TEXT = 1000
 MAX_SCOPES = 100
 _SEPARATOR = "/"
-_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Categories of invisible characters, and of code points that are not characters."""
 _LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo")
 _MARKS = ("Mn", "Mc")
 _SCOPE_PUNCTUATION = frozenset(" -_.,:;@+=#&'()[]!%~")
 _KEY_PUNCTUATION = frozenset(map(chr, range(0x20, 0x7F)))
-# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties, whatever category they are in, and what is blank.
-_NO_INK = frozenset(
-    code
-    for first, last in (
-        *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x1680, 0x1680), (0x17B4, 0x17B5)),
-        *((0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x2800, 0x2800), (0x3164, 0x3164)),
-        *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x13441, 0x13442)),
-        *((0x16FE4, 0x16FE4), (0x1BCA0, 0x1BCA3), (0x1D159, 0x1D159), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
-    )
-    for code in range(first, last + 1)
-)
 # Of what looks like a slash, by Unicode's confusables, only these are letters or marks; the rest is no letter anyway.
 _LIKE_A_SLASH = frozenset((0x337, 0x338, 0x20E5, 0x2CC6, 0x3033, 0x3035))
 _SLASH_IN_LATIN = frozenset((0x30CE, 0x4E3F))
@@ -139,22 +126,3 @@ def _told(punctuation: frozenset[str]) -> str:
 
 def _is_east_asian(letter: str) -> bool:
     return bool(letter) and ord(letter) not in _SLASH_IN_LATIN and unicodedata.name(letter, "").startswith(_EAST_ASIAN)
-
-
-def _text(name: str, value: object, longest: int, form: Literal["NFC", "NFKC"]) -> str:
-    if not isinstance(value, str):
-        raise InvalidType(f"{name} must be a str, got {type(value).__name__}")
-    if not 1 <= len(value) <= longest:
-        raise InvalidParameter(f"{name} must have from 1 to {longest} characters, got {len(value)}")
-    if value.isascii() and value.isprintable():
-        return value
-    text = unicodedata.normalize(form, value)
-    if len(text) > longest:
-        raise InvalidParameter(f"{name} must have at most {longest} characters in normal form {form}, got {len(text)}")
-    for letter in text:
-        # mutant: what-leaves-no-ink-taken
-        if unicodedata.category(letter) in _UNSEEN or ord(letter) in _NO_INK:
-            raise InvalidParameter(
-                f"{name} must have visible characters only, got U+{ord(letter):04X} in {_validate.shown(value)}"
-            )
-    return text

@@ -15,7 +15,7 @@ from ferrodp.budget._charging.prices import Prices
 from ferrodp.budget._measures import Amounts
 from ferrodp.budget.log import checkpoints, exports, history
 from ferrodp.budget.records import Head
-from ferrodp.budget.report import Reading, ScopeReport, TicketReport
+from ferrodp.budget.report import Reading, ReleaseReport, ScopeReport, TicketReport
 from ferrodp.budget.stores.rows import ScopeRow
 from ferrodp.errors import InvalidType, LedgerError
 from ferrodp.events import PrivacyEvent
@@ -247,6 +247,54 @@ class LedgerReader:
             if name is not None:
                 _rules.existing(transaction, name)
             return report.ticket_reports(transaction, scope=name, states=wanted, limit=most)
+
+    def releases(self, scope: str | None = None, *, limit: int | None = None) -> list[ReleaseReport]:
+        """Return what was charged and for what, in words: which statistic, column, bounds and unit; oldest first.
+
+        The words are part of the records, in the transaction of the charge, or of the first random bit where the charge
+        was recorded without. So this is what somebody shows who has to answer for the budget. Writers do not wait.
+
+        Parameters
+        ----------
+        scope : str, optional
+            Only charges to this scope, those of scopes within it among them.
+        limit : int, optional
+            Only the last this many. Then only the end of the log is read.
+
+        Returns
+        -------
+        list of ReleaseReport
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If there is no such scope, or the limit is not a positive number.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import ferrodp as fd
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with fd.PrivacyLedger.open(f"{folder.name}/budget.db") as ledger:
+        ...     with fd.budget(epsilon=1.0, ledger=ledger, scope="survey"):
+        ...         frame = {"region": ["north", "south"] * 300, "age": [30.0, 50.0] * 300}
+        ...         groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+        ...         _ = groups.mean("age", bounds=(0, 120), epsilon=0.5)
+        ...     (charge,) = ledger.releases("survey")
+        >>> print(charge.statistics[0])
+        means by groups of region, column age, bounds [0, 120], unit: one row
+        >>> charge.event.epsilon, charge.state.value
+        (0.5, 'spent')
+        >>> folder.cleanup()
+        """
+        name = None if scope is None else _names.scope(scope)
+        most = None if limit is None else _validate.count("limit", limit)
+        self._access.flush()
+        if name is not None:
+            self._scope(name)
+        with self._access.beside() as store:
+            found = report.releases(history.backward(store, name, with_scopes=True))
+            return list(itertools.islice(found, most))[::-1]
 
     # the log
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NoReturn, Self
 
 from ferrodp._base import _validate
@@ -24,7 +24,8 @@ from ferrodp.errors import InvalidType, LedgerDamaged
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.events.base import check_relation
 from ferrodp.random.noise import refuse_copy
-from ferrodp.tickets import Ticket, TicketState
+from ferrodp.tickets import ReleasedStatistic, Ticket, TicketState
+from ferrodp.tickets.statistic import checked_statistics
 
 __all__ = ["PrivacyLedger"]
 
@@ -380,6 +381,7 @@ class PrivacyLedger(LedgerReader):
         key: str | None = None,
         plan_delta: Real | None = None,
         again_ok: bool = False,
+        statistics: ReleasedStatistic | Iterable[ReleasedStatistic] = (),
     ) -> Ticket:
         """Charge an event to one or several scopes, all or nothing, and return the ticket for its release.
 
@@ -399,6 +401,9 @@ class PrivacyLedger(LedgerReader):
             `PldAccountant` certifies. For scopes that take stated δ: measure "pure".
         again_ok : bool
             Whether to return the ticket of a used key, armed or spent as it is: nothing can be released with it.
+        statistics : ReleasedStatistic or iterable of them, optional
+            What will be released, in words: part of the record of the charge. Without them a statistic writes its own
+            words into the record that arms the ticket, so that they are needed where one ticket pays for several.
 
         Returns
         -------
@@ -417,11 +422,12 @@ class PrivacyLedger(LedgerReader):
         LedgerError
             If the outcome is unknown: it may have been charged, and counts as spent.
         """
+        words = checked_statistics(statistics)
         names, planned = self._prices.checked(scopes, event, plan_delta)
         key, again_ok = _names.key(key), flag("again_ok", again_ok)
         row, is_new = self._access.run(
             lambda transaction: _rules.reserve(
-                transaction, names, event, key=key, plan_delta=planned, again_ok=again_ok
+                transaction, names, event, key=key, plan_delta=planned, again_ok=again_ok, statistics=words
             ),
             key=slot(names, key),
         )
@@ -434,10 +440,17 @@ class PrivacyLedger(LedgerReader):
             state=row.state,
             is_new=is_new,
             book=self._book,
+            statistics=words,
         )
 
     def spend(
-        self, scopes: str | Sequence[str], event: PrivacyEvent, *, key: str | None = None, again_ok: bool = False
+        self,
+        scopes: str | Sequence[str],
+        event: PrivacyEvent,
+        *,
+        key: str | None = None,
+        again_ok: bool = False,
+        statistics: ReleasedStatistic | Iterable[ReleasedStatistic] = (),
     ) -> bool:
         """Charge an event whose release happens elsewhere: reserved, armed and spent in one step. Release after it.
 
@@ -449,6 +462,8 @@ class PrivacyLedger(LedgerReader):
             Names the release, which is charged once. A ticket held under it is used up.
         again_ok : bool
             Whether to accept a key that was spent before. Only for callers who know that nothing was released with it.
+        statistics : ReleasedStatistic or iterable of them, optional
+            What is released, in words: part of the record of the charge.
 
         Returns
         -------
@@ -462,14 +477,23 @@ class PrivacyLedger(LedgerReader):
         BudgetExceeded, TicketError, UnsupportedEventError, LedgerError
             As for `reserve`.
         """
+        words = checked_statistics(statistics)
         names, _ = self._prices.checked(scopes, event)
         key, again_ok = _names.key(key), flag("again_ok", again_ok)
         return self._access.run(
-            lambda transaction: _rules.spend(transaction, names, event, key=key, again_ok=again_ok),
+            lambda transaction: _rules.spend(transaction, names, event, key=key, again_ok=again_ok, statistics=words),
             key=slot(names, key),
         )
 
-    def lease(self, scopes: str | Sequence[str], event: PrivacyEvent, *, count: int, key: str | None = None) -> Lease:
+    def lease(
+        self,
+        scopes: str | Sequence[str],
+        event: PrivacyEvent,
+        *,
+        count: int,
+        key: str | None = None,
+        statistics: ReleasedStatistic | Iterable[ReleasedStatistic] = (),
+    ) -> Lease:
         """Charge `count` releases at once, and return a lease that hands out their tickets without writing to the disk.
 
         Parameters
@@ -480,6 +504,9 @@ class PrivacyLedger(LedgerReader):
             The number of releases, at least 1.
         key : str, optional
             Names the lease: a second one under the same key is refused, as tickets of the first may have been drawn.
+        statistics : ReleasedStatistic or iterable of them, optional
+            What is released, in words: part of the record of the charge, and the only ones, as tickets are drawn
+            without a record.
 
         Returns
         -------
@@ -492,11 +519,19 @@ class PrivacyLedger(LedgerReader):
         BudgetExceeded, UnsupportedEventError, LedgerError
             As for `reserve`.
         """
+        words = checked_statistics(statistics)
         names, _ = self._prices.checked(scopes, event)
         count, key = _validate.count("count", count), _names.key(key)
         row, _ = self._access.run(
             lambda transaction: _rules.reserve(
-                transaction, names, event, key=key, count=count, state=TicketState.ARMED, lease=True
+                transaction,
+                names,
+                event,
+                key=key,
+                count=count,
+                state=TicketState.ARMED,
+                lease=True,
+                statistics=words,
             ),
             key=slot(names, key),
         )
@@ -565,7 +600,7 @@ class _Book:
     def arm(self, ticket: Ticket) -> None:
         _crash_points.reached("before arming")
         # mutant: arming-not-written-down
-        self._access.run(lambda transaction: _rules.arm(transaction, ticket.id), ticket=ticket.id)
+        self._access.run(lambda transaction: _rules.arm(transaction, ticket.id, ticket.statistics), ticket=ticket.id)
         _crash_points.reached("after arming")
 
     def proceed(self, ticket: Ticket) -> None:

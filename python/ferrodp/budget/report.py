@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 from ferrodp._base import _html, _validate
 from ferrodp.budget import records
 from ferrodp.budget.stores.base import Transaction
-from ferrodp.budget.stores.rows import FIELDS, ScopeRow, TicketRow, ticket_row
+from ferrodp.budget.stores.rows import FIELDS, ScopeRow, TicketRow, event_from_plain, ticket_row
 from ferrodp.errors import InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
-from ferrodp.tickets import TicketState
+from ferrodp.tickets import ReleasedStatistic, TicketState
+from ferrodp.tickets.statistic import recorded_statistic
 
-__all__ = ["Reading", "ScopeReport", "TicketReport"]
+__all__ = ["Reading", "ReleaseReport", "ScopeReport", "TicketReport"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,77 @@ class TicketReport:
     sequence: int
     time: str
     record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseReport:
+    """A charge and what it was for; see `PrivacyLedger.releases`.
+
+    Attributes
+    ----------
+    statistics : tuple of ReleasedStatistic
+        What was released, or will be, in words: statistic, column, bounds and unit. Empty where that was not recorded,
+        as by programs that charge noise of their own and by versions before 0.2.
+    scopes : tuple of str
+        The scopes that were named.
+    event : PrivacyEvent
+        What was paid for, each time.
+    count : int
+        How often: 1, or the releases of a lease that were not given back.
+    state : TicketState
+        The state of its ticket. What is held was charged, and nothing is released yet.
+    key : str or None
+        The key it was reserved under.
+    ticket : str
+        The ticket's name in the ledger.
+    sequence : int
+        The number of the record of the charge.
+    time : str
+        The time of that record in UTC, by the clock of the machine that wrote it.
+    who : dict or None
+        User, host, program and process that wrote it, as far as they said so.
+    """
+
+    statistics: tuple[ReleasedStatistic, ...]
+    scopes: tuple[str, ...]
+    event: PrivacyEvent
+    count: int
+    state: TicketState
+    key: str | None
+    ticket: str
+    sequence: int
+    time: str
+    who: dict[str, Any] | None
+
+
+_STATE_AFTER = {"arm": "armed", "finish": "spent", "cancel": "cancelled", "return": "spent"}
+
+
+def releases(found: Iterable[dict[str, Any]]) -> Iterator[ReleaseReport]:
+    """Go through the charges among records, the latest first, of records in that order that name their scopes."""
+    later: dict[str, dict[str, Any]] = {}
+    for body in found:
+        kind = body["kind"]
+        if kind in _STATE_AFTER:
+            about = later.setdefault(body["ticket"], {"state": _STATE_AFTER[kind], "unused": 0})
+            about["unused"] += body["count"] if kind == "return" else 0
+            # mutant: words-of-a-release-left-out-of-the-report
+            about["words"] = body.get("statistics") or about.get("words")
+        elif kind in ("reserve", "lease"):
+            about = later.pop(body["ticket"], {"state": body["state"], "unused": 0})
+            words = body.get("statistics") or about.get("words") or ()
+            yield ReleaseReport(
+                statistics=tuple(map(recorded_statistic, words)),
+                scopes=tuple(body["scopes"]),
+                event=event_from_plain(body["event"]),
+                count=body["count"] - about["unused"],
+                state=TicketState(about["state"]),
+                key=body.get("key"),
+                ticket=body["ticket"],
+                sequence=body["sequence"],
+                time=body["time"],
+                who=body.get("who"),
+            )
 
 
 def scope_report(row: ScopeRow) -> ScopeReport:

@@ -30,6 +30,7 @@ from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
 from ferrodp.tickets.source import source_for
+from ferrodp.tickets.statistic import found_statistic
 
 Law = Literal["gaussian", "laplace"]
 Floating = TypeVar("Floating", np.float32, np.float64)
@@ -401,7 +402,8 @@ def source_of(mechanism: Mechanism, source: object, ticket: object) -> NoiseSour
         if payer is None:
             return drawn_from
         ticket = payer.ticket(mechanism.event)
-    return source_for(drawn_from, ticket, mechanism.event)
+    words = found_statistic(f"values by a {type(mechanism).__name__}")
+    return source_for(drawn_from, ticket, mechanism.event, words)
 
 
 def check_grid(law: Law, name: str, scale: float) -> None:

@@ -36,10 +36,11 @@ from ferrodp.statistics._noise import Law
 from ferrodp.statistics.estimate import Estimate, Value
 from ferrodp.statistics.parts import exact
 from ferrodp.statistics.rows.times import Clock, of_bounds
-from ferrodp.tickets import Ticket
+from ferrodp.tickets import ReleasedStatistic, Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
 from ferrodp.tickets.payment import covers, parts_of_kind, releases
 from ferrodp.tickets.source import checked, source_for, sources_for
+from ferrodp.tickets.statistic import found_statistic
 
 Mechanism = DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 Times: TypeAlias = (
@@ -51,6 +52,29 @@ Bounds: TypeAlias = tuple[Real, Real] | Times | Estimate[Any]
 """Two numbers, or what `private_bounds` found."""
 _OF_RANDOM_SIZE = PoissonSampledEvent, TruncatedPoissonSampledEvent, RandomAllocationEvent
 """Samples of which the number of rows tells whether a row is there."""
+
+
+class Words(NamedTuple):
+    """What is released, in words that parameters and names of columns give; and whose rows are whose."""
+
+    statistic: str = ""
+    column: str | None = None
+    bounds: str | None = None
+    unit: str | None = None
+    kept: str = ""
+    """Which rows of a unit count, where the budget does not know it."""
+
+
+def name_of(values: Any) -> str | None:
+    """Return what a column calls itself, or what a table calls it that is in partitions; None for an array."""
+    named = exact.name_of(values)
+    if named is not None:
+        return named
+    try:
+        name = getattr(values, "name", None)
+    except Exception:  # of whatever object
+        return None
+    return name if type(name) is str else None
 
 
 class Budget(NamedTuple):
@@ -69,6 +93,8 @@ class Budget(NamedTuple):
     """Which rows count, in words."""
     clock: Clock | None = None
     """What kind of times the rows and the result are, where bounds are times."""
+    words: Words = Words()
+    """What is released, for the record of its charge."""
 
     @property
     def unit(self) -> str:
@@ -91,6 +117,12 @@ class Budget(NamedTuple):
     def between(self, lower: float, upper: float) -> str:
         """Return bounds in words."""
         return f"[{lower:g}, {upper:g}]" if self.clock is None else self.clock.between(lower, upper)
+
+    def says(self, statistic: str, column: Any = None, ends: tuple[float, float] | None = None) -> Budget:
+        """Return the budget that knows what is released: of a column or a name of one, within bounds."""
+        name = column if isinstance(column, str) else None if column is None else name_of(column)
+        bounds = None if ends is None else self.between(*ends)
+        return self._replace(words=self.words._replace(statistic=statistic, column=name, bounds=bounds))
 
     def check_missing(self, missing: object) -> None:
         """Refuse missing rows that count as zeros where a row may become a null record, which contributes nothing.
@@ -139,14 +171,29 @@ class Budget(NamedTuple):
             whole = events[0] if len(events) == 1 else ComposedEvent(events=events)
             ticket = payer.ticket(whole if event is None else event, asked)
         held = checked(self.source, ticket)
+        said = self._said
         self._check_samples(held, math.inf if null_distance is None else null_distance)
         self._check_groups(held, event, (*events, asked))
         # A part of the price of disjoint groups is no payment for all of them, though a choice costs just that ε.
         # mutant: part-of-disjoint-groups-pays-for-all
         disjoint = isinstance(event, ParallelEvent) and parts_of_kind(held.event, ParallelEvent)
         if not disjoint and held.pays_for(asked):
-            return [source_for(self.source, held, asked)] * len(events)
-        return sources_for(self.source, held, events)
+            return [source_for(self.source, held, asked, said)] * len(events)
+        return sources_for(self.source, held, events, said)
+
+    @property
+    def _said(self) -> ReleasedStatistic:
+        """What is released, for the record of its charge."""
+        words, unit = self.words, self.unit
+        if words.unit is not None:
+            whose = f"one unit of {words.unit}"
+            # groups know the rows of a unit by themselves
+            unit = (
+                f"{whose}, with all of its rows{words.kept}"
+                if self.owners is None
+                else unit.replace("one unit", whose, 1)
+            )
+        return found_statistic(words.statistic, words.column, words.bounds, unit)
 
     def _check_samples(self, ticket: Ticket, null_distance: Fraction | float) -> None:
         """Refuse a ticket for a sample of random size whose cost supposes what the statistic does not keep.

@@ -142,7 +142,7 @@ def private_count(
     mechanism = spent.mechanism(spent.max_contributions)
     event = mechanism.event
     total = passed(exact, lambda: (event, what, spent.unit))
-    (source,) = spent.sources(event, null_distance=Fraction(1))
+    (source,) = spent.says(what, values).sources(event, null_distance=Fraction(1))
     released = mechanism.release(total, source=source)
     return spent.estimate(released, mechanism.standard_deviation, event, what, Additive(mechanism))
 
@@ -250,10 +250,11 @@ def private_histogram(
     counts = passed(count, lambda: (event, edges, labels, spent.unit))
     # a row that comes moves one bin: 1 over 2 of L1, over √2 of L2, which is below 0.7072
     distance = Fraction(1) if ends == 1 else Fraction(1, 2) if not spent.delta else Fraction(7072, 10_000)
-    (source,) = spent.sources(event, null_distance=distance)
+    what = "counts by bin" if bins is not None else "counts by category"
+    limits = (edges[0], edges[-1]) if isinstance(edges, np.ndarray) and edges.dtype.kind == "f" else None
+    (source,) = spent.says(f"{what}, {size} of them", values, limits).sources(event, null_distance=distance)
     # mutant: empty-bins-get-no-noise
     mechanism.release(counts, out=counts, source=source)
-    what = "counts by bin" if bins is not None else "counts by category"
     law = Additive(mechanism)
     return spent.estimate(counts, mechanism.standard_deviation, event, what, law, edges=edges, labels=labels)
 

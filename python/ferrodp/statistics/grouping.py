@@ -152,7 +152,7 @@ def private_group_by(
                 "KeyThreshold(epsilon=..., delta=...)"
             )
         codes, labels = _given(columns, names, keys)
-        return PrivateGroups(frame, limit.counted(codes, owners, coins), labels, limit, of=of)
+        return PrivateGroups(frame, limit.counted(codes, owners, coins), labels, limit, of=of, by=names, unit=unit)
     check_source()  # keys that are found do not add up
     spent = budget(keys.epsilon, keys.delta, limit.rows, _ADD_OR_REMOVE, source, ticket)
     # mutant: keys-found-at-more-than-the-open-budget-is-charged
@@ -162,6 +162,7 @@ def private_group_by(
             f"groups_per_unit must be 1 for a KeySelection, with a column of units or one row of each, got "
             f"{limit.groups} groups and {limit.rows} rows; a KeyUnion finds the keys of units with several"
         )
+    spent = spent._replace(words=spent.words._replace(unit=unit, kept=of)).says("keys of groups", ", ".join(names))
     values = together([distinct(column) for column in columns])
     if isinstance(keys, KeyThreshold):
         return _by_threshold(keys, frame, values, owners, limit, coins, spent, of)
@@ -245,7 +246,8 @@ def _kept(
     table = np.full(len(values.entries) + 1, -1, np.intp)
     table[kept] = np.arange(len(kept))
     labels = tuple(values.entries[place] for place in kept)
-    return PrivateGroups(frame, table[codes], labels, limit, asked, of=of), kept
+    by, unit = (spent.words.column or "").split(", "), spent.words.unit
+    return PrivateGroups(frame, table[codes], labels, limit, asked, of=of, by=by, unit=unit), kept
 
 
 def _source(spent: Budget) -> NoiseSource:

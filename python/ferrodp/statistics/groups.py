@@ -125,10 +125,13 @@ class PrivateGroups:
         event: Any = None,
         *,
         of: str = "",
+        by: Sequence[str] = (),
+        unit: str | None = None,
         found_counts: Estimate[Ints] | None = None,
     ) -> None:
         self._frame, self._codes, self._limit, self._of = frame, codes, limit, of
         self._rows = limit.rows
+        self._by, self._unit = tuple(by), unit
         self.keys: tuple[Any, ...] = keys
         self.event: PrivacyEvent | None = event
         self.found_counts: Estimate[Ints] | None = found_counts
@@ -178,7 +181,7 @@ class PrivateGroups:
         spent = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket)
         codes = self._codes if name is None else self._present(self._any_column(name))
         part = self._count(spent, codes)
-        ((released,), event) = self._release(spent, [part])
+        ((released,), event) = self._release(self._said(spent, "counts", name), [part])
         return self._estimate(spent, released, part, event, "counts by group")
 
     @_arrays.quiet
@@ -217,7 +220,7 @@ class PrivateGroups:
         spent, bounds = budget(epsilon, delta, self._rows, neighboring_relation, source, ticket).timed(bounds)
         sums.check_durations(spent)
         part = self._sum(spent, name, bounds)
-        ((released,), event) = self._release(spent, [part])
+        ((released,), event) = self._release(self._said(spent, "sums", name, _bounds(bounds)), [part])
         return self._estimate(spent, released, part, event, f"sums of {name} by group")
 
     @_arrays.quiet
@@ -261,7 +264,7 @@ class PrivateGroups:
         # mutant: parts-of-a-mean-by-group-get-the-whole-budget
         half = spent.share(1, 2)
         parts = [self._count(half, self._present(self._column(name, spent))), self._sum(half, name, bounds, middle)]
-        ((rows, totals), event) = self._release(spent, parts)
+        ((rows, totals), event) = self._release(self._said(spent, "means", name, (lower, upper)), parts)
         summer = parts[1]
         ratios = totals * summer.width / np.maximum(rows, 1)
         values = np.clip(middle + ratios, lower, upper)
@@ -328,7 +331,8 @@ class PrivateGroups:
             self._summed(third, held, about.distances, about.distance),
             self._summed(third, held, about.squares, about.square),
         ]
-        ((rows, first, second), event) = self._release(spent, parts)
+        said = self._said(spent, "variances", name, (about.lower, about.upper))
+        ((rows, first, second), event) = self._release(said, parts)
         of_parts = parts[0].mechanism, parts[1].mechanism, parts[2].mechanism
         found = [
             about.variance(each, of_parts) for each in zip(rows.tolist(), first.tolist(), second.tolist(), strict=True)
@@ -391,7 +395,8 @@ class PrivateGroups:
         found = self._any_column(name)
         binned = Bins.of(found, column_of(self._frame, name), bins, categories)
         part = self._count(spent, self._codes, binned)
-        ((released,), event) = self._release(spent, [part])
+        said = self._said(spent, f"counts by {len(binned.labels)} bins or categories and", name)
+        ((released,), event) = self._release(said, [part])
         labels = tuple((key, label) for key in self.keys for label in binned.labels)
         return self._estimate(spent, released, part, event, f"counts of {name} by group", labels)
 
@@ -561,10 +566,20 @@ class PrivateGroups:
             laws.extend(quantiles.laws(found, ascending, [each[1:] for each in chosen]) or ())
 
         events = [event for each in found for event in each.events]
-        event = of_groups.released(spent, held, self._present(held), self._size, events, choose)
+        levels = ", ".join(f"{float(ratio):g}" for ratio in ratios)
+        said = self._said(spent, f"quantiles {levels}", name, points.ends(True))
+        event = of_groups.released(said, held, self._present(held), self._size, events, choose)
         return spent.estimate(
             np.array(values, np.float64), None, event, what, labels=labels, _laws=tuple(laws) if laws else None
         )
+
+    def _said(
+        self, spent: Budget, what: str, name: str | None = None, ends: tuple[float, float] | None = None
+    ) -> Budget:
+        """Return the budget that knows what is released, by which groups, and of whom."""
+        by = f" by groups of {', '.join(map(str, self._by))}" if self._by else ""
+        words = spent.words._replace(unit=self._unit, kept=self._of)
+        return spent._replace(words=words).says(what + by, name, ends)
 
     def _count(self, spent: Budget, codes: npt.NDArray[np.intp], bins: Bins | None = None) -> Part:
         ends = 2 if spent.replaces else 1

@@ -102,8 +102,9 @@ def private_variance(
     )
     exact = array.size, *_totals(array, about)
     event = ComposedEvent(events=tuple(each.event for each in mechanisms))
+    said = spent.says("variance", values, (about.lower, about.upper))
     # mutant: a-part-of-the-variance-is-free
-    sources = spent.sources(*event.events, null_distance=None)
+    sources = said.sources(*event.events, null_distance=None)
     rows, first, second = (
         each.release(total, source=drawn) for each, total, drawn in zip(mechanisms, exact, sources, strict=True)
     )

@@ -221,7 +221,8 @@ def private_sum(
     mechanism = _mechanism(spent, grid, can_miss)
     event = mechanism.event
     exact = whole_steps(passed(lambda: grid.halves(array), lambda: (event, grid, spent.unit)))
-    (source,) = spent.sources(event, null_distance=grid.null_distance(can_miss=can_miss))
+    said = spent.says("sum of values", values, (lower, upper))
+    (source,) = said.sources(event, null_distance=grid.null_distance(can_miss=can_miss))
     total = mechanism.release(exact, source=source)
     error = mechanism.standard_deviation * grid.width
     what = f"sum of values clamped to {spent.between(lower, upper)}"
@@ -304,6 +305,7 @@ def private_mean(
     )
     exact = whole_steps(halves)
     counter = None
+    spent = spent.says("mean", values, (lower, upper))
     if is_public:
         (source,) = spent.sources(event, null_distance=None)  # what is divided by is the very number of rows
     else:

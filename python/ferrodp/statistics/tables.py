@@ -18,6 +18,7 @@ from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
+from ferrodp.statistics._budget import bounds as _bounds
 from ferrodp.statistics._budget import budget
 from ferrodp.statistics._column import column_of, names_of
 from ferrodp.statistics._pictures import panels
@@ -210,7 +211,10 @@ def release(
     for each, _ in timed.values():
         check_durations(each)
     parts |= {name: groups._sum(each, name, ends) for name, (each, ends) in timed.items()}
-    vectors, event = groups._release(spent, list(parts.values()))
+    within = ", ".join(f"{name} in {each.between(*_bounds(ends))}" for name, (each, ends) in timed.items())
+    said = groups._said(spent, "counts and sums" if count else "sums", ", ".join(chosen))
+    said = said._replace(words=said.words._replace(bounds=within or None))
+    vectors, event = groups._release(said, list(parts.values()))
     found = {}
     for (name, part), vector in zip(parts.items(), vectors, strict=True):
         what = "counts" if name == "count" else f"sums of {name}"

@@ -105,7 +105,7 @@ def private_distinct(
     # mutant: different-values-of-a-unit-move-by-one
     mechanism = spent.mechanism(spent.max_contributions)
     event = mechanism.event
-    (drawn,) = spent.sources(event, null_distance=Fraction(1))
+    (drawn,) = spent.says("number of different values", values).sources(event, null_distance=Fraction(1))
     places = _units.different(spent, units(found))
     number = int(np.unique(places[places >= 0]).size)
     released = mechanism.release(number, source=drawn)
@@ -191,7 +191,8 @@ def private_top(
     ends = 2 if spent.replaces and wanted > 1 else 1
     mechanism = spent.share(1, 2).mechanism(ends * moved, dimension=wanted)
     event = ComposedEvent(events=(*[choice.event] * wanted, mechanism.event))
-    *drawn, last = spent.sources(*event.events, null_distance=None)
+    said = spent.says(f"the {wanted} most frequent of {size} public categories", values)
+    *drawn, last = said.sources(*event.events, null_distance=None)
     counts = by_category(found, known)
     left = np.arange(size)
     chosen = []

@@ -26,6 +26,7 @@ from ferrodp.sums.outer import UnitRows, clipped_outer_sum, matrix
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import payer_of
 from ferrodp.tickets.source import checked, source_for
+from ferrodp.tickets.statistic import found_statistic
 
 __all__ = ["ClippedSum", "GridSum"]
 
@@ -312,7 +313,8 @@ def release_flat(
         # mutant: sum-of-replaced-rows-costs-what-one
         paid = multiplier / 2.0 if replaced else multiplier  # exact, down to multipliers that no grid supports
         price = GaussianEvent(noise_multiplier=paid)
-        drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(price), price)
+        words = found_statistic("sum of clipped rows", bounds=f"norm at most {total._clip_norm:g}")
+        drawn_from = source_for(drawn_from, ticket if payer is None else payer.ticket(price), price, words)
     if out is None:
         out = np.empty(total._layout.size, total._layout.dtype)
     observer = OBSERVER.get()

@@ -9,6 +9,7 @@ from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
+from ferrodp.tickets.statistic import ReleasedStatistic
 from ferrodp.tickets.ticket import Ticket
 
 
@@ -27,23 +28,29 @@ class TicketedSource(NoiseSource):
         raise TypeError("the source of one release cannot be copied or pickled")
 
 
-def source_for(source: object, ticket: object, event: PrivacyEvent) -> NoiseSource:
+def source_for(
+    source: object, ticket: object, event: PrivacyEvent, statistic: ReleasedStatistic | None = None
+) -> NoiseSource:
     """Return the source that `source=` and `ticket=` arguments name, for a release that costs `event`.
+
+    A statistic says in words what it releases.
 
     Raises
     ------
     InvalidType, InvalidParameter, TicketError
         If an argument is something else, the ticket is for another release, or the source not private.
     """
-    return sources_for(source, ticket, (event,))[0]
+    return sources_for(source, ticket, (event,), statistic)[0]
 
 
-def sources_for(source: object, ticket: object, events: tuple[PrivacyEvent, ...]) -> list[NoiseSource]:
+def sources_for(
+    source: object, ticket: object, events: tuple[PrivacyEvent, ...], statistic: ReleasedStatistic | None = None
+) -> list[NoiseSource]:
     """Return a source for each of several releases that one ticket pays for; see `source_for`."""
     drawn_from = source_or_default(source)
     if ticket is None:
         return [drawn_from] * len(events)
-    return [TicketedSource(permit) for permit in checked(drawn_from, ticket).permits(events)]
+    return [TicketedSource(permit) for permit in checked(drawn_from, ticket).permits(events, statistic=statistic)]
 
 
 def checked(source: NoiseSource, ticket: object) -> Ticket:

@@ -19,6 +19,7 @@ from ferrodp._base import _fork
 from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets.payment import covers, releases
+from ferrodp.tickets.statistic import ReleasedStatistic
 
 __all__ = ["Bookkeeper", "Ticket", "TicketState"]
 
@@ -38,7 +39,8 @@ class Bookkeeper(Protocol):
     def arm(self, ticket: Ticket) -> None:
         """Record that random bits are about to be drawn, durably; `TicketError` if the ticket is not held.
 
-        `BudgetExceeded` means that nothing was recorded, and the ticket is still held.
+        The record has the `Ticket.statistics`, too, if that of the charge has none. `BudgetExceeded` means that nothing
+        was recorded, and the ticket is still held.
         """
 
     def proceed(self, ticket: Ticket) -> None:
@@ -84,6 +86,8 @@ class Ticket:
         That the cost is stated for.
     is_new : bool
         Whether it was charged by the call that returned it; False if its key had led to it before.
+    statistics : tuple of ReleasedStatistic
+        What was paid for in words: those it was reserved with, or else those of the release that armed it.
 
     References
     ----------
@@ -114,7 +118,18 @@ class Ticket:
     >>> folder.cleanup()
     """
 
-    __slots__ = ("__weakref__", "_about", "_began_here", "_book", "_is_new", "_left", "_lock", "_process", "_state")
+    __slots__ = (
+        "__weakref__",
+        "_about",
+        "_began_here",
+        "_book",
+        "_is_new",
+        "_left",
+        "_lock",
+        "_process",
+        "_state",
+        "_statistics",
+    )
 
     def __init__(
         self,
@@ -127,12 +142,14 @@ class Ticket:
         state: TicketState = TicketState.HELD,
         is_new: bool = True,
         book: Bookkeeper | None = None,
+        statistics: tuple[ReleasedStatistic, ...] = (),
     ) -> None:
         self._about = event, id, key, scopes, neighboring_relation
         self._book = book
         self._is_new = is_new
         self._state = state
         self._began_here = False
+        self._statistics = statistics
         self._left: dict[PrivacyEvent, int] | None = None
         self._lock = threading.Lock()
         self._process = _fork.generation()
@@ -171,6 +188,11 @@ class Ticket:
     def is_new(self) -> bool:
         """Whether it was charged by the call that returned it; False if its key had led to it before."""
         return self._is_new
+
+    @property
+    def statistics(self) -> tuple[ReleasedStatistic, ...]:
+        """What was paid for, in words."""
+        return self._statistics
 
     def pays_for(self, event: PrivacyEvent) -> bool:
         """Return whether a release of this cost is among those that were paid for, made already or not.
@@ -217,13 +239,17 @@ class Ticket:
         """
         return self.permits((event,))[0]
 
-    def permits(self, events: Iterable[PrivacyEvent]) -> list[_native.Permit]:
+    def permits(
+        self, events: Iterable[PrivacyEvent], *, statistic: ReleasedStatistic | None = None
+    ) -> list[_native.Permit]:
         """Return permits for several releases, only if the ticket can pay for all of them.
 
         Parameters
         ----------
         events : iterable of PrivacyEvent
             What the releases cost.
+        statistic : ReleasedStatistic, optional
+            What they are in words, recorded when the first of them begins, unless the charge was recorded with words.
 
         Returns
         -------
@@ -242,7 +268,7 @@ class Ticket:
             for event in events:
                 # mutant: several-releases-promised-one-payment
                 parts.append(self._part_for(event, Counter(parts)))
-        return [_native.Permit(functools.partial(self._arm, part)) for part in parts]
+        return [_native.Permit(functools.partial(self._arm, part, statistic)) for part in parts]
 
     def arm(self) -> None:
         """Take the whole ticket for a release by the caller's own code: call it before the first random bit.
@@ -298,7 +324,7 @@ class Ticket:
             self._book.cancel(self)
         self._state = TicketState.CANCELLED
 
-    def _arm(self, part: PrivacyEvent | None) -> None:
+    def _arm(self, part: PrivacyEvent | None, statistic: ReleasedStatistic | None = None) -> None:
         """Take one part of the ticket, or all of it."""
         self._check_process()
         with self._lock:
@@ -310,8 +336,12 @@ class Ticket:
             if self._state is TicketState.HELD:
                 # mutant: ticket-whose-record-failed-can-tried-again
                 self._state = TicketState.SPENT  # if the record fails or is interrupted, nobody may try again
+                said = self._statistics
+                # mutant: words-of-a-charge-replaced-by-those-of-a-release
+                if statistic is not None and not said:
+                    self._statistics = (statistic,)
                 if self._book is not None:
-                    self._arm_in(self._book)
+                    self._arm_in(self._book, said)
                 self._began_here = True
                 # mutant: rest-of-composed-ticket-asks-nobody
             elif self._book is not None:
@@ -322,12 +352,12 @@ class Ticket:
                 left[part] -= 1
             self._state = TicketState.ARMED
 
-    def _arm_in(self, book: Bookkeeper) -> None:
+    def _arm_in(self, book: Bookkeeper, said: tuple[ReleasedStatistic, ...]) -> None:
         try:
             # mutant: charge-written-after-release
             book.arm(self)
         except BudgetExceeded:  # frozen: for certain nothing was recorded
-            self._state = TicketState.HELD
+            self._state, self._statistics = TicketState.HELD, said
             raise
 
     def _counted(self) -> dict[PrivacyEvent, int]:

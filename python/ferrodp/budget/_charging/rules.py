@@ -34,6 +34,7 @@ from ferrodp.errors import (
 )
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import TicketState
+from ferrodp.tickets.statistic import ReleasedStatistic
 
 _LISTED = 10
 """Names that a message lists."""
@@ -179,8 +180,13 @@ def reserve(
     state: TicketState = TicketState.HELD,
     lease: bool = False,
     again_ok: bool = False,
+    statistics: tuple[ReleasedStatistic, ...] = (),
 ) -> tuple[TicketRow, bool]:
-    """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new."""
+    """Charge `count` releases; return the ticket, or the one that this key got before, and whether it is new.
+
+    What is released, in words, is part of the record of the charge. A key that was used without words, as by earlier
+    versions, takes any; other words are another reservation.
+    """
     place, fingerprint = rows.slot(names, key), ""
     if place is not None:
         fingerprint = _fingerprint(names, event, count, plan_delta)
@@ -188,6 +194,10 @@ def reserve(
         if known is not None:
             # mutant: what-key-used-for-not-compared
             if known.fingerprint != fingerprint or (lease and known.state is TicketState.HELD):
+                raise _used_otherwise(key)
+            said = statistics and words_of(transaction, known)
+            # mutant: key-of-another-statistic-taken
+            if said and said != _plain(statistics):
                 raise _used_otherwise(key)
             # mutant: used-key-given-again-unasked
             if known.state is not TicketState.HELD and not again_ok:
@@ -203,6 +213,9 @@ def reserve(
     fields: dict[str, Any] = {} if key is None else {"key": key, "fingerprint": fingerprint}
     if plan_delta is not None:
         fields["plan_delta"] = plan_delta
+    # mutant: charge-recorded-without-its-words
+    if statistics:
+        fields["statistics"] = records.plain(_plain(statistics))
     sequence = transaction.record(
         "lease" if lease else "reserve",
         ticket=identity,
@@ -220,31 +233,51 @@ def reserve(
     return ticket, True
 
 
+def words_of(transaction: Transaction, ticket: TicketRow) -> Any:
+    """Return in words what a ticket was reserved for, as the record says it; None if it does not."""
+    return records.parsed(transaction.record_of(ticket.sequence)).get("statistics")
+
+
+def _plain(statistics: tuple[ReleasedStatistic, ...]) -> list[dict[str, str]]:
+    return [each.to_dict() for each in statistics]
+
+
 def spend(
-    transaction: Transaction, names: tuple[str, ...], event: PrivacyEvent, *, key: str | None, again_ok: bool = False
+    transaction: Transaction,
+    names: tuple[str, ...],
+    event: PrivacyEvent,
+    *,
+    key: str | None,
+    again_ok: bool = False,
+    statistics: tuple[ReleasedStatistic, ...] = (),
 ) -> bool:
     """Charge one release that happens elsewhere; return whether this did it, and not an earlier one with the same key.
 
     A ticket that was held under the key is used up for it.
     """
-    ticket, is_new = reserve(transaction, names, event, key=key, state=TicketState.SPENT, again_ok=again_ok)
+    ticket, is_new = reserve(
+        transaction, names, event, key=key, state=TicketState.SPENT, again_ok=again_ok, statistics=statistics
+    )
     # mutant: spend-does-not-use-up-ticket-held-under-key
     if ticket.state is not TicketState.HELD:
         # mutant: spend-with-used-key-says-that-it-new
         return is_new
-    arm(transaction, ticket.id)
+    arm(transaction, ticket.id, statistics)
     finish(transaction, ticket.id)
     return True
 
 
-def arm(transaction: Transaction, identity: str) -> None:
-    """Record that random bits are about to be drawn for a ticket."""
+def arm(transaction: Transaction, identity: str, statistics: tuple[ReleasedStatistic, ...] = ()) -> None:
+    """Record that random bits are about to be drawn for a ticket, and for what, unless it was reserved with words."""
     row = _ticket(transaction, identity)
     if row.state is not TicketState.HELD:
         raise TicketError(f"ticket {identity} is {row.state.value}; its cost is spent, whoever armed it")
     # mutant: tickets-armed-in-frozen-scope
     refuse_frozen(transaction, row.charges)
-    transaction.record("arm", ticket=identity)
+    said = statistics and not words_of(transaction, row)
+    # mutant: release-recorded-without-its-words
+    words = {"statistics": records.plain(_plain(statistics))} if said else {}
+    transaction.record("arm", ticket=identity, **words)
     transaction.put_ticket(row.moved(TicketState.ARMED))
 
 

@@ -12,6 +12,7 @@ from ferrodp.budget._measures import Amounts, Terms
 from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, InvalidParameter, ScopeFrozen, TicketError, UnknownScope
 from ferrodp.events import PrivacyEvent
+from ferrodp.tickets import ReleasedStatistic
 
 _NOTHING = "; nothing was charged or drawn"
 
@@ -28,8 +29,8 @@ class Account(Protocol):
     def check(self, event: PrivacyEvent) -> None:
         """Raise `BudgetExceeded` if an event does not fit now; charges nothing."""
 
-    def spend(self, event: PrivacyEvent) -> None:
-        """Charge an event, or raise `BudgetExceeded`; all or nothing."""
+    def spend(self, event: PrivacyEvent, statistics: tuple[ReleasedStatistic, ...] = ()) -> None:
+        """Charge an event, or raise `BudgetExceeded`; all or nothing. What it is in words is for the record."""
 
     def remaining_count(self, event: PrivacyEvent) -> int:
         """Return how many more times an event fits."""
@@ -52,7 +53,7 @@ class MemoryAccount:
     def check(self, event: PrivacyEvent) -> None:
         self._after(event)
 
-    def spend(self, event: PrivacyEvent) -> None:
+    def spend(self, event: PrivacyEvent, statistics: tuple[ReleasedStatistic, ...] = ()) -> None:
         self._check_process()
         with self._lock:
             self._spent = self._after(event)
@@ -100,10 +101,10 @@ class LedgerAccount:
         except BudgetExceeded as error:
             raise BudgetExceeded(f"{error}{_NOTHING}") from None
 
-    def spend(self, event: PrivacyEvent) -> None:
+    def spend(self, event: PrivacyEvent, statistics: tuple[ReleasedStatistic, ...] = ()) -> None:
         key = None if self._key is None else f"{self._key}/{next(self._numbers)}"
         # mutant: block-charges-its-ledger-after-the-release
-        self._ledger.spend(self.scope, event, key=key)
+        self._ledger.spend(self.scope, event, key=key, statistics=statistics)
 
     def remaining_count(self, event: PrivacyEvent) -> int:
         return self._ledger.remaining_count(self.scope, event)

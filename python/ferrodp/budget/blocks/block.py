@@ -26,7 +26,7 @@ from ferrodp.budget.ledger import PrivacyLedger
 from ferrodp.errors import BudgetExceeded, FerroError, InvalidParameter, InvalidType, TicketError, UnsupportedEventError
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.events.base import check_relation
-from ferrodp.tickets import Ticket
+from ferrodp.tickets import ReleasedStatistic, Ticket
 from ferrodp.tickets.payer import PAYER, Payer, Share
 
 __all__ = ["Spending"]
@@ -321,14 +321,14 @@ class Spending:
             raise UnsupportedEventError(f"{error}; {ways}") from None
         return asked
 
-    def _spend(self, charge: PrivacyEvent) -> None:
+    def _spend(self, charge: PrivacyEvent, statistics: tuple[ReleasedStatistic, ...]) -> None:
         with self._lock:
             if self._weights is not None:
                 self._next_weight()
             # mutant: releases-share-a-part
             self._taken += 1
         try:
-            self._account.spend(charge)
+            self._account.spend(charge, statistics)
         except (BudgetExceeded, TicketError):  # for certain nothing was charged
             with self._lock:
                 self._taken -= 1
@@ -408,7 +408,7 @@ class _Charges:
     def arm(self, ticket: Ticket) -> None:
         self._entry._chain()
         for block, charge in self._charges:
-            block._spend(charge)
+            block._spend(charge, ticket.statistics)
 
     def proceed(self, ticket: Ticket) -> None:
         for block, _ in self._charges:

@@ -21,12 +21,15 @@ class budget(block.Spending):  # noqa: N801  # the name of the package
     Lease: TypeAlias = lease.Lease
     PrivacyLedger: TypeAlias = ledger.PrivacyLedger
     Reading: TypeAlias = report.Reading
+    ReleaseReport: TypeAlias = report.ReleaseReport
+    ReleasedStatistic: TypeAlias = tickets.ReleasedStatistic
     ScopeReport: TypeAlias = report.ScopeReport
     Spending: TypeAlias = block.Spending
     SpendingReport: TypeAlias = spent.SpendingReport
     Ticket: TypeAlias = tickets.Ticket
     TicketReport: TypeAlias = report.TicketReport
     TicketState: TypeAlias = tickets.TicketState
+    describing = staticmethod(tickets.describing)
     grant = staticmethod(roles.grant)
     import_ledger = staticmethod(transfer.import_ledger)
     migrate_ledger = staticmethod(transfer.migrate_ledger)

@@ -24,6 +24,7 @@ from ferrodp.budget.stores.base import Rows, Store, Transaction
 from ferrodp.budget.stores.rows import Charges, ScopeRow
 from ferrodp.errors import LedgerDamaged, LedgerError
 from ferrodp.tickets import TicketState
+from ferrodp.tickets.statistic import are_words
 
 _STATES = _HELD, _ARMED, _SPENT, _CANCELLED = tuple(state.value for state in TicketState)
 _FIRST = _HELD, _ARMED, _SPENT
@@ -223,6 +224,8 @@ class Replay:
             ticket = self._tickets.get(body["ticket"])
             if ticket is None or ticket.state != _FROM[kind]:
                 self._refuse(f"has {kind} for a ticket that is not {_FROM[kind]}")
+            if "statistics" in body:
+                self._check_words(body["statistics"])
             self._move(kind, ticket)
         elif kind in ("reserve", "lease"):
             self._reserve(body)
@@ -293,6 +296,8 @@ class Replay:
         identity, key, count, state = body["ticket"], body.get("key"), body["count"], body["state"]
         if type(count) is not int or count < 1:
             self._refuse("charges nothing")
+        if "statistics" in body:
+            self._check_words(body["statistics"])
         if state not in _FIRST:
             self._refuse("begins a ticket in no state to begin with")
         for name, costs in charges.items():
@@ -316,6 +321,14 @@ class Replay:
             self._tickets[identity] = ticket
         if key is not None:
             self._keys.add((names, key))
+
+    def _check_words(self, statistics: Any) -> None:
+        """Refuse what does not say in words what a charge was for.
+
+        Which characters can be seen depends on the version of Unicode, so that is not looked at again.
+        """
+        # mutant: words-in-a-log-not-checked
+        self._require(type(statistics) is list and all(map(are_words, statistics)), "does not say what was released")
 
     def _named(self, names: list[Any]) -> str:
         mark = tuple(names)

@@ -311,6 +311,9 @@ class Transaction:
         """Return the text of a record that has to be there."""
         row = self._one("SELECT body FROM log WHERE sequence = ?", (sequence,))
         if row is None:
+            for number, text, _ in self._records:  # of this transaction
+                if number == sequence:
+                    return text
             raise LedgerDamaged(f"the log of {self._store.name} has no record {sequence}: it was removed")
         return str(row[0])
 

@@ -7,13 +7,14 @@ import dataclasses
 
 from ferrodp.cli._command import GENERAL, Args, add_options, command, option
 from ferrodp.cli._console import Console, Report
-from ferrodp.cli.ledger import charges, operations, reading, scopes, tickets
+from ferrodp.cli.ledger import charges, operations, reading, releases, scopes, tickets
 from ferrodp.cli.ledger.common import LEDGER, chosen, shown
 
 ACTIONS = {
     "create": scopes.create,
     "status": reading.status,
     "history": reading.history,
+    "report": releases.report,
     "reserve": charges.reserve,
     "spend": charges.spend,
     "verify": reading.verify,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ferrodp._base import _validate
-from ferrodp.budget import PrivacyLedger, ScopeReport, TicketReport
+from ferrodp.budget import PrivacyLedger, ReleaseReport, ScopeReport, TicketReport
 from ferrodp.cli._command import Args, option
 from ferrodp.cli._console import Report
 from ferrodp.errors import InvalidParameter
@@ -79,8 +79,8 @@ def shown(where: str) -> str:
     return urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
-def told(report: ScopeReport | TicketReport, *names: str) -> Report:
-    """Return some of what is known about a scope or a ticket as plain JSON data."""
+def told(report: ReleaseReport | ScopeReport | TicketReport, *names: str) -> Report:
+    """Return some of what is known about a scope, a ticket or a charge as plain JSON data."""
     return {name: _plain(getattr(report, name)) for name in names}
 
 

@@ -20,6 +20,7 @@ from ferrodp.cli.ledger.common import bound, opened_by, told
 from ferrodp.cli.printing.shapes import ANYTHING, EVENT, FLAG, HEAD, INTEGER, NUMBER, TEXT, many, maybe, record
 from ferrodp.errors import InvalidParameter, UnsupportedEventError
 from ferrodp.events import PrivacyEvent
+from ferrodp.tickets.statistic import recorded_statistic
 
 _TOLD = 20
 """Scopes of which is said in words what still fits; of each with --scope or --json."""
@@ -187,6 +188,7 @@ def _what(record: Report) -> str:
     if "terms" in record:
         epsilon, delta = (float(Fraction(record["terms"][name])) for name in ("epsilon", "delta"))
         parts.append(f"epsilon {epsilon:g} at delta {delta:g}, {record['terms']['measure']}")
+    parts.extend(map(str, map(recorded_statistic, record.get("statistics", ()))))
     parts.extend(f"{name} {record[name]}" for name in ("key", "reason") if name in record)
     if "who" in record:
         parts.append("by {user}@{host} {program}[{pid}]".format(**record["who"]))

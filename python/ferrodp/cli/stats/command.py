@@ -24,7 +24,8 @@ from ferrodp.cli.stats.asked import Asked, Keys
 from ferrodp.errors import InvalidParameter, LedgerError
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics import Estimate
-from ferrodp.tickets import Ticket
+from ferrodp.tickets import ReleasedStatistic, Ticket
+from ferrodp.tickets.statistic import found_statistic
 
 _LEVEL = 0.95
 _BY_GROUP = ("count", "sum", "mean", "variance", "median", "quantiles", "histogram")
@@ -212,7 +213,7 @@ def stats(args: Args, _: Console) -> Report:
     relation = NeighboringRelation(args.neighboring_relation)
     release = _releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
     release(table.columns(names, empty=True), None)  # of no rows: what this refuses is refused before any row is read
-    with _paid(args, parts, relation) as (told, ticket):
+    with _paid(args, asked, parts, relation) as (told, ticket):
         estimates = release(table.columns(names), ticket)
         ledger = told()
     return {
@@ -356,7 +357,7 @@ def _labeled(column: Any) -> Any:
 
 @contextlib.contextmanager
 def _paid(
-    args: Args, parts: list[EpsilonDeltaEvent], relation: NeighboringRelation
+    args: Args, asked: list[Asked], parts: list[EpsilonDeltaEvent], relation: NeighboringRelation
 ) -> Iterator[tuple[Callable[[], Report | None], Ticket | None]]:
     """Charge all statistics at once, and give the charge back if they fail before noise is drawn."""
     if args.ledger is None:
@@ -369,7 +370,8 @@ def _paid(
                 f"--neighboring-relation must be that of scope {args.scope!r}, {of_scope.value}, got {relation.value}"
             )
         event = parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
-        with ledger.reserve(args.scope, event, key=args.key) as ticket:
+        words = [_words(each, args) for each in asked]
+        with ledger.reserve(args.scope, event, key=args.key, statistics=words) as ticket:
 
             def told() -> Report:
                 try:
@@ -388,6 +390,18 @@ def _paid(
                 }
 
             yield told, ticket
+
+
+def _words(asked: Asked, args: Args) -> ReleasedStatistic:
+    """Return what is released, for the record of its charge."""
+    by = f" by groups of {args.group_by.column}" if args.group_by else ""
+    many = f" {', '.join(f'{level:g}' for level in asked.quantiles)}" if asked.kind == "quantiles" else ""
+    bounds = asked.numbers[:2] if asked.kind not in ("count", "distinct", "histogram") and asked.numbers else None
+    rows = f", of which up to {args.rows_per_unit} count{'s' * (args.rows_per_unit == 1)}"
+    unit = f"one unit of {args.unit}, with all of its rows{rows}" if args.unit else None
+    unit = unit or ("one row" if args.rows_per_unit == 1 else f"whoever contributes up to {args.rows_per_unit} rows")
+    ends = None if bounds is None else "[{:g}, {:g}]".format(*bounds)
+    return found_statistic(asked.kind + many + by, asked.column, ends, unit)
 
 
 def _plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ferrodp._base import _validate
 from ferrodp.errors import InvalidArray, InvalidParameter
-from ferrodp.statistics._budget import Budget
+from ferrodp.statistics._budget import Budget, name_of
 from ferrodp.statistics._column import Column, Keep, check_missing, column, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics.keys.contributions import contribution, pairs, rows_that_count, units
@@ -47,7 +47,8 @@ def of_units(spent: Budget, unit: Any, keep: Keep, missing: object = "drop") -> 
         )
     check_owners(unit)
     words = contribution(spent.max_contributions, None, None).words("unit", keep)
-    return spent._replace(owners=units(read(unit, "unit")), keep=keep, of=words)
+    whose = spent.words._replace(unit=name_of(unit))
+    return spent._replace(owners=units(read(unit, "unit")), keep=keep, of=words, words=whose)
 
 
 def numbers(spent: Budget, values: Any, missing: object) -> Column:

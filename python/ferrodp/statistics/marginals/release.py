@@ -155,7 +155,8 @@ def private_marginals(
         ),
     )
     distance = Fraction(1) if not spent.replaces else _root_up(Fraction(norm, apart))
-    (drawn_from,) = spent.sources(noise.event, null_distance=distance)
+    said = spent.says(f"{len(measured.workload)} tables", ", ".join(names))
+    (drawn_from,) = said.sources(noise.event, null_distance=distance)
     noised = noise.release(counts, drawn_from)
     return PrivateMarginals(
         epsilon=spent.epsilon,

@@ -57,6 +57,12 @@ class Box(NamedTuple):
         """Half the distance of the bounds."""
         return 0.5 * self.upper - 0.5 * self.lower
 
+    @property
+    def words(self) -> str:
+        """The bounds of each column, or those that all have."""
+        ends = [f"[{low:g}, {high:g}]" for low, high in zip(self.lower.tolist(), self.upper.tolist(), strict=True)]
+        return ", ".join(ends) if len(set(ends)) > 1 else ends[0]
+
     def scaled(self, values: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return rows in [−1, 1], zeros for those that do not count, and which count."""
         counts: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
@@ -153,8 +159,8 @@ class Payment(NamedTuple):
         return self.multipliers[number] * self.distance * clip_norm
 
 
-def pay(spent: Budget, parts: Sequence[Fraction]) -> Payment:
-    """Return what several Gaussian sums draw from, after all parameters were checked."""
+def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Box) -> Payment:
+    """Return what several Gaussian sums draw from, after all parameters were checked; the model is for the record."""
     if not spent.delta:
         raise InvalidParameter(
             "delta must be above 0, got 0: the noise of these sums is Gaussian; for example delta=1e-6"
@@ -165,8 +171,16 @@ def pay(spent: Budget, parts: Sequence[Fraction]) -> Payment:
     event = events[0] if len(events) == 1 else ComposedEvent(events=events)
     # mutant: model-of-replaced-rows-costs-what-one-costs-that-comes
     distance = spent.max_contributions * (2 if spent.replaces else 1)
-    sources = spent.sources(*events, null_distance=Fraction(1, 2) if spent.replaces else Fraction(1))
+    said = spent.says(model, _columns_of(rows))
+    said = said._replace(words=said.words._replace(bounds=box.words))
+    sources = said.sources(*events, null_distance=Fraction(1, 2) if spent.replaces else Fraction(1))
     return Payment(event, sources, found, distance)
+
+
+def _columns_of(rows: Any) -> str | None:
+    """Return the names of the columns of a table; None for an array."""
+    names = getattr(rows, "columns", None) if type(rows).__name__ == "DataFrame" else None
+    return None if names is None else ", ".join(name for name in names if isinstance(name, str)) or None
 
 
 def outer_sum(left: Floats, right: Floats, clip_norm: float) -> ClippedSum[Any]:

@@ -218,7 +218,8 @@ def private_naive_bayes(
     of_row = np.concatenate([np.zeros(0, np.intp), *places(found, known)])
     if len(of_row) != len(values):
         raise InvalidArray(f"labels must be as many as rows, got {len(of_row)} and {len(values)}")
-    payment = pay(spent, [Fraction(1)] if length is not None else [_FOR_LENGTH, 1 - _FOR_LENGTH])
+    parts = [Fraction(1)] if length is not None else [_FOR_LENGTH, 1 - _FOR_LENGTH]
+    payment = pay(spent, parts, f"Gaussian naive Bayes, {len(known)} classes", rows, box)
     scaled, counts = box.scaled(values)
     counts &= of_row >= 0
     if length is None:

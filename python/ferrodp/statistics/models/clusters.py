@@ -217,7 +217,7 @@ def private_clusters(
     length = length_of(clip_norm, values.shape[1])
     for_length = Fraction(0) if length is not None else _FOR_LENGTH
     parts = [for_length] * (length is None) + [(1 - for_length) / rounds] * rounds
-    payment = pay(spent, parts)
+    payment = pay(spent, parts, f"k-means, {clusters} clusters", rows, box)
     scaled, counts = box.scaled(values)
     if length is None:
         length = found_length(scaled, counts, payment, 0)

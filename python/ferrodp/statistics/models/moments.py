@@ -384,7 +384,8 @@ def private_moments(
     width = values.shape[1]
     box = box_of(bounds, width)
     length = length_of(clip_norm, width)
-    payment = pay(spent, [Fraction(1)] if length is not None else [_FOR_LENGTH, 1 - _FOR_LENGTH])
+    parts = [Fraction(1)] if length is not None else [_FOR_LENGTH, 1 - _FOR_LENGTH]
+    payment = pay(spent, parts, "mean and covariance of columns", rows, box)
     scaled, counts = box.scaled(values)
     if length is None:
         length = found_length(scaled, counts, payment, 0)

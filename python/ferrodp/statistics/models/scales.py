@@ -143,7 +143,7 @@ def private_scales(
     values = rows_of(rows)
     width = values.shape[1]
     box = box_of(bounds, width)
-    payment = pay(spent, [Fraction(1)])
+    payment = pay(spent, [Fraction(1)], "means and variances of columns", rows, box)
     scaled, counts = box.scaled(values)
     constant = 0.5 * math.sqrt(width)
     terms = np.column_stack([np.full(len(scaled), constant), scaled, scaled * scaled - 0.5])

@@ -110,9 +110,10 @@ class _Stopped(BaseException):
 class _Mode:
     """What `passed` does in a function that runs on a part, or on no rows."""
 
-    def __init__(self, owners: Any) -> None:
+    def __init__(self, owners: Any, columns: Mapping[str, Any]) -> None:
         self.owners = owners
         """The column by which rows were gathered; None if units may have rows in several parts."""
+        self.columns = columns
         self.has_passed = False
 
     def passed(self, integers: Callable[[], Any], public: bytes) -> Any:
@@ -129,8 +130,8 @@ class _Counting(_Mode):
 
 
 class _Releasing(_Mode):
-    def __init__(self, owners: Any, counted: Counted) -> None:
-        super().__init__(owners)
+    def __init__(self, owners: Any, columns: Mapping[str, Any], counted: Counted) -> None:
+        super().__init__(owners, columns)
         self.counted = counted
 
     def passed(self, integers: Callable[[], Any], public: bytes) -> Any:
@@ -161,6 +162,13 @@ def passed_rows(rows: Callable[[], npt.NDArray[np.float64]], public: Callable[[]
     return rows() if mode is None else mode.passed(lambda: Multiset.of(rows()), digest(public())).rows
 
 
+def name_of(values: Any) -> str | None:
+    """Return the name of a column of the table in partitions; None for anything else."""
+    mode = _MODE.get()
+    columns = {} if mode is None else mode.columns
+    return next((name for name, column in columns.items() if column is values), None)
+
+
 def check_source() -> None:
     """Refuse noise for a part of a table, or for no rows where no sum of parts has taken their place."""
     mode = _MODE.get()
@@ -185,7 +193,7 @@ def check_owners(column: Any) -> None:
 
 def counted(release: Callable[..., Any], columns: Mapping[str, Any], unit: str | None) -> Counted:
     """Return the exact integers that a release would noise for these rows; no random bit of noise is drawn."""
-    mode = _Counting(None if unit is None else columns[unit])
+    mode = _Counting(None if unit is None else columns[unit], columns)
     with _entered(mode), contextlib.suppress(_Stopped):
         release(columns, source=None, ticket=None)
         raise FerroError("release must call a statistic of the table that it is given, and it called none")
@@ -202,7 +210,7 @@ def released(
     ticket: Any,
 ) -> Any:
     """Return what a release says of the rows that were counted; `columns` have their types and no rows."""
-    with _entered(_Releasing(None if unit is None else columns[unit], counted)):
+    with _entered(_Releasing(None if unit is None else columns[unit], columns, counted)):
         return release(columns, source=source, ticket=ticket)
 
 

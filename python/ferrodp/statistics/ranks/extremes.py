@@ -157,7 +157,7 @@ def private_bounds(
     mechanism = spent.mechanism(ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=edges.size - 1)
     # mutant: values-beyond-the-edges-decide-on-the-number-of-rows
     found = counts._binned(edges, (np.clip(part, edges[0], edges[-1]) for part in held.floats()))
-    (drawn,) = spent.sources(mechanism.event, null_distance=None)
+    (drawn,) = spent.says("bounds", values).sources(mechanism.event, null_distance=None)
     # mutant: bounds-of-bare-counts
     mechanism.release(found, out=found, source=drawn)
     least = _threshold(mechanism, edges.size - 1, chance)
@@ -312,6 +312,7 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, rows: Any, abo
     spent = _units.of_units(spent, unit, keep, missing)
     held = quantiles.ranked(spent, values, missing)
     points = quantiles.among(ends, candidates, number, held)
+    spent = spent.says("maximum" if is_max else "minimum", values, points.ends(True))
     if rank is None:
         return _found(spent, held, points, is_max)
     few = points.few("down" if is_max else "up", *_FEW)

@@ -168,7 +168,8 @@ def private_quantile(
     found = sought(spent, ratio, points, interval_level)
     event = composed(found.events)
     rows = passed_rows(lambda: _candidates.ordered(array), lambda: (found.events, points, ratio, interval_level))
-    sources = spent.sources(*found.events, null_distance=None)
+    said = spent.says(f"quantile {float(ratio):g}", values, points.ends(True))
+    sources = said.sources(*found.events, null_distance=None)
     value, *ends = found.of(rows, iter(sources))
     return spent.estimate(value, None, event, f"quantile {float(ratio):g}", found.law(value, tuple(ends)))
 
@@ -234,7 +235,9 @@ def private_quantiles(
     found = [sought(share, ratio, points, interval_level) for ratio in ratios]
     event = composed([event for each in found for event in each.events])
     rows = passed_rows(lambda: _candidates.ordered(array), lambda: (event, points, ratios, interval_level))
-    drawn = iter(spent.sources(*[event for each in found for event in each.events], null_distance=None))
+    levels = ", ".join(f"{float(ratio):g}" for ratio in ratios)
+    said = spent.says(f"quantiles {levels}", values, points.ends(True))
+    drawn = iter(said.sources(*[event for each in found for event in each.events], null_distance=None))
     chosen = [each.of(rows, drawn) for each in found]
     values = np.sort(np.array([each[0] for each in chosen]))
     return spent.estimate(
