@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import ferrodp as fd
 from support import native_calls
 from support.memory_limits import ANSWERED, BEFORE, CALLS, OUT_OF_MEMORY, REFUSED
+from support.native_testing import testing
 
 LEVELS = (0, 1 << 20, 3 << 20, 17 << 20)
 """Bytes to spare: for nothing, for parts of a result, for most results."""
@@ -83,6 +85,36 @@ def test_no_size_ends_the_process_in_the_native_binding():
     allowed = {*map(str, (ANSWERED, OUT_OF_MEMORY, REFUSED))}
     assert {call: ends for call, ends in found.items() if ends.keys() - allowed} == {}
     assert sum(str(OUT_OF_MEMORY) in ends for ends in found.values()) > len(found) / 3, "the limits bind"
+
+
+REFUSED_REQUESTS = """
+import json
+from support.native_calls import refused
+found = refused(12)
+print(json.dumps({call: {size: dict(ends) for size, ends in sizes.items()} for call, sizes in found.items()}))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each refusal ends a child")
+def test_no_request_for_memory_is_one_that_cannot_be_refused():
+    """Every large request of every native function, or twelve of them: the same ones on every machine."""
+    assert testing.refuse_no_memory() >= 0, "the module counts them"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", REFUSED_REQUESTS],
+        cwd=Path(__file__).parent, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+
+    allowed = {*map(str, (ANSWERED, OUT_OF_MEMORY, REFUSED))}
+    wrong = {
+        (call, size): ends for call, sizes in found.items() for size, ends in sizes.items() if ends.keys() - allowed
+    }
+    assert wrong == {}
+    without_memory = [
+        call for call, sizes in found.items() if any(str(OUT_OF_MEMORY) in ends for ends in sizes.values())
+    ]
+    assert len(without_memory) > len(found) / 3, "there are large requests"
 
 
 def test_every_native_function_that_takes_arrays_or_counts_is_called():

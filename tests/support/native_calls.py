@@ -2,8 +2,10 @@
 
 import gc
 import inspect
+import os
 import random
 import re
+import signal
 from collections import Counter
 
 from support import memory_limits
@@ -231,3 +233,76 @@ def fuzz(seed: int, times: int) -> dict[str, Counter]:
             gc.collect()
             found[name][memory_limits.outcome(call, names | {"k": max(size, 0)}, spare, any_error=True)] += 1
     return found
+
+
+LARGE = 1 << 16
+"""Bytes of a request that the reserve for small memory has no piece for."""
+CHECKED_BEFORE = {
+    "GridSum, many arrays": "tables of borrowed arrays",
+    "GridSum.add_foreign": "tables of borrowed arrays",
+    "GridSum.add_difference": "tables of borrowed arrays",
+    "clip_leaves": "tables of borrowed arrays",
+    "quantized_vector": "tables of borrowed arrays",
+    "pair_delta, masses": "a stable sort",
+}
+"""What needs memory that cannot be refused: as much is had and given back before. Limits of the process try these."""
+
+
+def refused(most: int) -> dict[str, dict[int, Counter]]:
+    """Return how each call ended at each size where its n-th large request for memory and all later ones were refused.
+
+    n takes up to `most` values, all of them where there are so few requests. Unlike limits of the process this does not
+    depend on what else is in memory.
+    """
+    names: dict = {}
+    exec(BEFORE, names)
+    found: dict[str, dict[int, Counter]] = {}
+    for name, (largest, call) in CALLS.items():
+        if name in CHECKED_BEFORE or largest > 10**7:
+            continue
+        found[name] = {}
+        for size in {1, largest // 3, largest}:
+            scope = names | {"k": size}
+            number = _requests(call, dict(scope))
+            points = {n * number // most for n in range(most)} if number > most else set(range(number))
+            found[name][size] = Counter(_with_refusal(call, dict(scope), n) for n in sorted(points))
+    return found
+
+
+def _requests(call: str, scope: dict) -> int:
+    """Return how many large requests a call makes, in a child: nothing that it remembers is here later."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            scope["native"]._testing.refuse_memory(2**64 - 1, LARGE)
+            exec(call, scope)
+        finally:
+            os.write(writing, str(scope["native"]._testing.refuse_no_memory()).encode())
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as text:
+        return int(text.read())
+
+
+def _with_refusal(call: str, scope: dict, first_refused: int) -> int:
+    child = os.fork()
+    if child == 0:
+        end = memory_limits.UNTYPED
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        signal.alarm(memory_limits.SECONDS)
+        try:
+            scope["native"]._testing.refuse_memory(first_refused, LARGE)
+            try:
+                exec(call, scope)
+            finally:
+                scope["native"]._testing.refuse_no_memory()
+            end = memory_limits.ANSWERED
+        except MemoryError:
+            end = memory_limits.OUT_OF_MEMORY
+        except Exception:
+            end = memory_limits.REFUSED
+        finally:
+            os._exit(end)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,5 +1,6 @@
 //! What was released, as plain data: from it come the pair of laws of its privacy loss and its Rényi curve.
 
+use crate::memory::room;
 use std::sync::Arc;
 
 use ferrodp_core::Error;
@@ -115,11 +116,13 @@ impl Mechanism {
                 if weights.is_empty() || weights.len() != parts.len() {
                     return Err(Error::Length { name: "weights", given: weights.len(), needed: parts.len().max(1) });
                 }
-                let built =
-                    weights.iter().zip(parts).map(|(weight, part)| Ok((share("weight", *weight)?, part.pair()?)));
-                Box::new(PublicCoin::new(built.collect::<Result<_, Error>>()?))
+                let mut built = room(parts.len());
+                for (weight, part) in weights.iter().zip(parts) {
+                    built.push((share("weight", *weight)?, part.pair()?));
+                }
+                Box::new(PublicCoin::new(built))
             }
-            Self::Allocated(law) => Box::new(Allocation::clone(law)),
+            Self::Allocated(law) => Box::new(law.copy()),
             Self::Reversed(inner) => Box::new(Reversed(inner.pair()?)),
         })
     }

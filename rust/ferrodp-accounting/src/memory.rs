@@ -5,6 +5,7 @@
 //! Nothing is lost, as no answer exists before a question is answered, and what is remembered between questions is only
 //! added to when it is complete.
 
+use core::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ferrodp_core::Error;
@@ -45,6 +46,30 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
 /// Returns all that an iterator gives.
 pub(crate) fn gathered<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     had(memory::gathered(items))
+}
+
+/// Returns the same elements once more.
+pub(crate) fn copied<T: Clone>(items: &[T]) -> Vec<T> {
+    gathered(items.iter().cloned())
+}
+
+/// Appends an element.
+#[inline(always)]
+pub(crate) fn push<T>(items: &mut Vec<T>, item: T) {
+    had(memory::push(items, item));
+}
+
+/// Appends elements.
+pub(crate) fn extend<T>(items: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
+    for item in more {
+        push(items, item);
+    }
+}
+
+/// Sorts stably: the standard library then needs as much memory as the elements have, which is had, and given back, before.
+pub(crate) fn sort_by<T>(items: &mut [T], compare: impl FnMut(&T, &T) -> Ordering) {
+    core::hint::black_box(room::<T>(items.len()).as_mut_ptr());
+    items.sort_by(compare);
 }
 
 /// Makes room for more elements.

@@ -1,5 +1,7 @@
 //! What every part of the crate speaks of: directions, roundings, bounds and questions.
 
+use crate::memory::sort_by;
+
 /// Which of two neighboring datasets comes first. Some laws are those of a sample of one of `T` steps, with `q = 1/T`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -57,5 +59,5 @@ pub enum Question {
 /// Sorts pairs by their first numbers: once in machine code, for all who do.
 #[inline(never)]
 pub(crate) fn sort_by_first(pairs: &mut [(f64, f64)]) {
-    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sort_by(pairs, |a, b| a.0.total_cmp(&b.0));
 }

@@ -10,12 +10,12 @@ use ferrodp_core::clip::{Element, Form, Leaf, Rows};
 use ferrodp_core::machine::memory::{gathered, push, room};
 use ferrodp_core::math::integer::Integer;
 use numpy::{
-    BorrowError, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
-    PyUntypedArrayMethods,
+    BorrowError, IntoPyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn,
+    PyReadwriteArrayDyn, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PySequence};
+use pyo3::types::{PyBytes, PySequence, PyString};
 
 use crate::error::Error;
 
@@ -129,13 +129,13 @@ impl<'py> ForeignArray<'py> {
     ///
     /// # Errors
     /// If one is no array of words of that size, or borrowed for writing; if there is no memory for so many.
-    pub(crate) fn all(arrays: &[(Bound<'py, PyAny>, String, bool)]) -> PyResult<Vec<Self>> {
+    pub(crate) fn all(arrays: &[(Bound<'py, PyAny>, Bound<'py, PyString>, bool)]) -> PyResult<Vec<Self>> {
         room_for_borrows(arrays.len())?;
         all(arrays.iter().map(Self::new))
     }
 
-    fn new((bits, dtype, swapped): &(Bound<'py, PyAny>, String, bool)) -> PyResult<Self> {
-        let (form, bits) = match dtype.as_str() {
+    fn new((bits, dtype, swapped): &(Bound<'py, PyAny>, Bound<'py, PyString>, bool)) -> PyResult<Self> {
+        let (form, bits) = match dtype.to_str()? {
             "float16" => (Form::Half, Bits::Short(read(bits.cast()?)?)),
             "bfloat16" => (Form::Brain, Bits::Short(read(bits.cast()?)?)),
             "float32" => (Form::Single, Bits::Single(read(bits.cast()?)?)),
@@ -220,11 +220,27 @@ const FEW_PIECES: usize = 60;
 /// # Errors
 /// `MemoryError`
 fn room_for_borrows(arrays: usize) -> PyResult<()> {
-    if arrays > FEW_PIECES {
-        // mutant: tables-of-borrows-have-no-room
-        core::hint::black_box(room::<[u8; 512]>(arrays).map_err(Error::from)?.as_mut_ptr());
+    // mutant: tables-of-borrows-have-no-room
+    Ok(room_for_pieces::<512>(arrays)?)
+}
+
+/// Looks whether there is memory for so many things that have small pieces of their own, `BYTES` each.
+///
+/// # Errors
+/// `MemoryError`
+pub(crate) fn room_for_pieces<const BYTES: usize>(count: usize) -> crate::error::Result<()> {
+    if count > FEW_PIECES {
+        core::hint::black_box(room::<[u8; BYTES]>(count)?.as_mut_ptr());
     }
     Ok(())
+}
+
+/// Returns an array with these elements.
+///
+/// # Errors
+/// `MemoryError`
+pub(crate) fn array<'py, T: numpy::Element + Copy>(py: Python<'py>, items: &[T]) -> PyResult<Bound<'py, PyArray1<T>>> {
+    Ok(gathered(items.iter().copied()).map_err(Error::from)?.into_pyarray(py))
 }
 
 fn borrow_all<'py, T: numpy::Element>(arrays: &[Bound<'py, PyAny>]) -> PyResult<Vec<PyReadonlyArrayDyn<'py, T>>> {
@@ -246,7 +262,7 @@ pub(crate) type Integers<'py> = List<(usize, bool, Bound<'py, PyBytes>)>;
 pub(crate) fn integers(given: &Integers<'_>) -> crate::error::Result<Vec<(usize, Integer)>> {
     let bytes = given.iter().map(|(_, _, bytes)| bytes.as_bytes().len() + 64).fold(0, usize::saturating_add);
     if given.len() > FEW_PIECES {
-        core::hint::black_box(room::<u8>(bytes)?.as_mut_ptr()); // each has a small piece of memory of its own
+        core::hint::black_box(room::<u8>(bytes)?.as_mut_ptr());
     }
     let integer = |bytes: &Bound<'_, PyBytes>, negative| Integer::from_le_bytes(negative, bytes.as_bytes());
     Ok(gathered(given.iter().map(|(place, negative, bytes)| (*place, integer(bytes, *negative))))?)

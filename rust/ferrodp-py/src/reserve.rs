@@ -84,11 +84,51 @@ fn is_lent(pointer: *mut u8) -> bool {
     SMALL_PIECES.holds(pointer) || MIDDLE_PIECES.holds(pointer) || LARGE_PIECES.holds(pointer)
 }
 
+/// Requests for much memory, counted and refused from some number on, as if the system had little left.
+#[cfg(feature = "testing")]
+pub(crate) mod refusals {
+    use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    static REQUESTS: AtomicU64 = AtomicU64::new(0);
+    static FIRST_REFUSED: AtomicU64 = AtomicU64::new(u64::MAX);
+    static LEAST_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+    /// Counts requests for at least so many bytes from 0 again; the one of that number and all later ones are refused.
+    pub(crate) fn begin(first_refused: u64, least_bytes: usize) {
+        FIRST_REFUSED.store(first_refused, Ordering::Relaxed);
+        LEAST_BYTES.store(least_bytes, Ordering::Relaxed);
+        REQUESTS.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns how many requests there were since, and refuses none from now on.
+    pub(crate) fn end() -> u64 {
+        FIRST_REFUSED.store(u64::MAX, Ordering::Relaxed);
+        REQUESTS.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn refuses(bytes: usize) -> bool {
+        bytes >= LEAST_BYTES.load(Ordering::Relaxed)
+            && REQUESTS.fetch_add(1, Ordering::Relaxed) >= FIRST_REFUSED.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a test has the system refuse this request.
+#[inline(always)]
+fn is_refused(_bytes: usize) -> bool {
+    #[cfg(feature = "testing")]
+    return refusals::refuses(_bytes);
+    #[cfg(not(feature = "testing"))]
+    false
+}
+
 // SAFETY: memory comes from the system's allocator, or is a piece that nobody else has, aligned and large enough; each goes back
 // to where it came from. Nothing here panics.
 unsafe impl GlobalAlloc for Reserving {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_refused(layout.size()) {
+            return take(layout);
+        }
         // SAFETY: the caller's promise.
         let pointer = unsafe { System.alloc(layout) };
         if pointer.is_null() { take(layout) } else { pointer }
@@ -96,8 +136,11 @@ unsafe impl GlobalAlloc for Reserving {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        let pointer = unsafe { System.alloc_zeroed(layout) };
+        let mut pointer = core::ptr::null_mut();
+        if !is_refused(layout.size()) {
+            // SAFETY: the caller's promise.
+            pointer = unsafe { System.alloc_zeroed(layout) };
+        }
         if !pointer.is_null() {
             return pointer;
         }
@@ -121,7 +164,7 @@ unsafe impl GlobalAlloc for Reserving {
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !is_lent(pointer) {
+        if !is_lent(pointer) && (size < layout.size() || !is_refused(size)) {
             // SAFETY: the caller's promise, and it came from there.
             let larger = unsafe { System.realloc(pointer, layout, size) };
             if !larger.is_null() {

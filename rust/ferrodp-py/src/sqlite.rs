@@ -304,7 +304,11 @@ fn tuple<'py, 'row>(
             ValueRef::Null => py.None().into_bound(py),
             ValueRef::Integer(number) => PyInt::new(py, number).into_any(),
             ValueRef::Real(number) => PyFloat::new(py, number).into_any(),
-            ValueRef::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
+            ValueRef::Blob(bytes) => PyBytes::new_with(py, bytes.len(), |out| {
+                out.copy_from_slice(bytes);
+                Ok(())
+            })?
+            .into_any(),
             ValueRef::Text(bytes) => match core::str::from_utf8(bytes) {
                 Ok(text) => PyString::new(py, text).into_any(),
                 Err(_) => return Err(not_a_text().into()),

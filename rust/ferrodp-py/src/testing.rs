@@ -26,6 +26,7 @@ use crate::accounting::spec::Spec;
 use crate::array::Numbers;
 use crate::error::Result;
 use crate::isa;
+use crate::reserve::refusals;
 use crate::words::DiscreteLawArg;
 
 /// Returns the function of that name at each point.
@@ -262,6 +263,20 @@ fn noised_sums(
     Ok(out.into_pyarray(py))
 }
 
+/// Counts this module's requests for at least so many bytes from 0 on; the one of that number and all later ones are refused.
+#[pyfunction]
+#[pyo3(signature = (first_refused, least_bytes, /))]
+fn refuse_memory(first_refused: u64, least_bytes: usize) {
+    refusals::begin(first_refused, least_bytes);
+}
+
+/// Returns how many requests there were since, and refuses none from now on.
+#[pyfunction]
+#[pyo3(signature = ())]
+fn refuse_no_memory() -> u64 {
+    refusals::end()
+}
+
 /// Adds `_testing` to the module, which its list of public names leaves out.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let testing = PyModule::new(module.py(), "_testing")?;
@@ -285,5 +300,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     testing.add_function(wrap_pyfunction!(noised_sums, &testing)?)?;
     testing.add_function(wrap_pyfunction!(choose_words, &testing)?)?;
     testing.add_function(wrap_pyfunction!(forget_words, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(refuse_memory, &testing)?)?;
+    testing.add_function(wrap_pyfunction!(refuse_no_memory, &testing)?)?;
     module.setattr("_testing", testing)
 }

@@ -79,7 +79,7 @@ struct Place {
 impl Problem {
     /// Decides on a cut for δ(ε) near `place`: whether the tail matters beyond the saddle. `curve` is that of the whole.
     fn new(composition: &Composition, curve: &mut Curve, direction: Direction, place: &Place) -> (Self, bool) {
-        let uncut = Self { composition: composition.clone(), direction, cut: None };
+        let uncut = Self { composition: composition.copy(), direction, cut: None };
         if direction == Direction::Add || composition.sampled.is_empty() {
             return (uncut, false);
         }

@@ -2,9 +2,10 @@
 
 use super::moments::ratio::Sampled;
 use crate::functions::{UNIT, ln, ln_1p};
-use crate::memory::room;
+use crate::memory::{copied, room};
 use crate::types::Direction;
 use ferrodp_core::Error;
+use ferrodp_core::machine::memory;
 
 /// The least sampling probability that is used as given. A smaller one is replaced by it: the pair of the larger probability
 /// dominates, and the lower bound is then 0.
@@ -74,11 +75,16 @@ impl Composition {
             let event = Sampled::new(sigma, q.max(LEAST_SAMPLING_PROBABILITY));
             match composition.sampled.iter_mut().rev().take(8).find(|(other, _)| *other == event) {
                 Some((_, total)) => *total += count as f64,
-                None => composition.sampled.push((event, count as f64)),
+                None => memory::push(&mut composition.sampled, (event, count as f64))?,
             }
         }
         composition.gaussian_error = (f64::from(plain) + 5.0) * UNIT;
         Ok(composition)
+    }
+
+    /// Returns the same once more.
+    pub(super) fn copy(&self) -> Self {
+        Self { sampled: copied(&self.sampled), ..*self }
     }
 
     /// Whether nothing was released.

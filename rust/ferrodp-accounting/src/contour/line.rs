@@ -10,7 +10,7 @@ use super::moments::advance::{Sweep, exponential_error};
 use super::moments::path::round_to_bits;
 use super::moments::quadrature::{Tilted, tilted};
 use crate::functions::{UNIT, atan2, exp, expm1, ln, ln_1p};
-use crate::memory::{filled, gathered, grow, room};
+use crate::memory::{copied, filled, gathered, grow, room};
 use crate::types::Direction;
 use core::f64::consts::PI;
 use envelope::envelope;
@@ -209,8 +209,8 @@ impl Line {
         let smoothing = Smoothing::new(tau, self.log_truncation(), log_tolerance);
         let mut smoothed = Smoothed {
             smoothing,
-            above: self.values.clone(),
-            below: self.values.clone(),
+            above: copied(&self.values),
+            below: copied(&self.values),
             log_tails: smoothing.log_tails(self.c, self.step, tau, self.log_envelope),
         };
         for (index, (above, below)) in smoothed.above.iter_mut().zip(&mut smoothed.below).enumerate() {
@@ -236,7 +236,7 @@ impl Line {
         match &self.smoothed {
             None => {
                 let same = rotated(&self.values);
-                [same.clone(), same]
+                [same.copy(), same]
             }
             Some(smoothed) => [rotated(&smoothed.above), rotated(&smoothed.below)],
         }

@@ -12,7 +12,7 @@ use super::saddle::Curve;
 use super::single::only_step;
 use super::worst::{Quantity, Worst, bounds};
 use crate::functions::{UNIT, ln};
-use crate::memory::{gathered, room};
+use crate::memory::{copied, extend, gathered, room, sort_by};
 use crate::types::Direction;
 
 /// Width of ln δ that is always narrow enough; and one that is, if a line of its own gives half of it.
@@ -33,7 +33,7 @@ const LONGEST_PAUSE: u32 = 16;
 pub fn many(quantity: Quantity, composition: &Composition, points: &[f64]) -> Vec<Worst> {
     let mut order: Vec<usize> = gathered(0..points.len());
     // In the order of rising ε: that of falling δ.
-    order.sort_by(|&a, &b| match quantity {
+    sort_by(&mut order, |&a, &b| match quantity {
         Quantity::Epsilon => points[b].total_cmp(&points[a]),
         Quantity::Delta | Quantity::LogDelta => points[a].total_cmp(&points[b]),
     });
@@ -54,7 +54,7 @@ pub fn many(quantity: Quantity, composition: &Composition, points: &[f64]) -> Ve
             }
         }
     }
-    let mut answers = worst.clone();
+    let mut answers = copied(&worst);
     for (index, answer) in order.into_iter().zip(worst) {
         answers[index] = answer;
     }
@@ -63,18 +63,14 @@ pub fn many(quantity: Quantity, composition: &Composition, points: &[f64]) -> Ve
 
 /// Returns the points, sorted by rising ε, at which no Chernoff bound shows that addition stays below removal's lower bound.
 fn above_chernoff(quantity: Quantity, composition: &Composition, points: &[f64], removal: &[Certified]) -> Vec<usize> {
-    let places: Vec<(f64, f64)> = points
-        .iter()
-        .zip(removal)
-        .map(|(&point, removed)| match quantity {
-            Quantity::LogDelta => (point, removed.lower),
-            Quantity::Delta => (point, ln(removed.lower) - 16.0 * UNIT),
-            Quantity::Epsilon => (removed.lower, point * (1.0 + 8.0 * UNIT)),
-        })
-        .collect();
+    let places: Vec<(f64, f64)> = gathered(points.iter().zip(removal).map(|(&point, removed)| match quantity {
+        Quantity::LogDelta => (point, removed.lower),
+        Quantity::Delta => (point, ln(removed.lower) - 16.0 * UNIT),
+        Quantity::Epsilon => (removed.lower, point * (1.0 + 8.0 * UNIT)),
+    }));
     let is_askable = |&(epsilon, log_delta): &(f64, f64)| epsilon >= 0.0 && log_delta > f64::NEG_INFINITY;
-    let (askable, mut open): (Vec<usize>, Vec<usize>) =
-        (0..points.len()).partition(|&index| is_askable(&places[index]));
+    let askable: Vec<usize> = gathered((0..points.len()).filter(|&index| is_askable(&places[index])));
+    let mut open: Vec<usize> = gathered((0..points.len()).filter(|&index| !is_askable(&places[index])));
     let mut curve = Curve::new(composition, Direction::Add);
     let mut ranges = vec![askable.as_slice()];
     while let Some(range) = ranges.pop() {
@@ -84,7 +80,7 @@ fn above_chernoff(quantity: Quantity, composition: &Composition, points: &[f64],
         let upper = log_mgf_upper(composition, Direction::Add, c);
         let is_above = |&index: &usize| log_chernoff(c, upper, places[index].0) >= places[index].1;
         if is_above(&middle) {
-            open.extend(range);
+            extend(&mut open, range.iter().copied());
             continue;
         }
         let (before, after) = range.split_at(range.len() / 2);

@@ -28,6 +28,7 @@ use super::moments::quadrature::beyond_end;
 use super::moments::ratio::Sampled;
 use super::saddle;
 use crate::functions::{RELATIVE_ERROR, UNIT, erfc, exp, expm1, ln, ln_1p};
+use crate::memory::gathered;
 use crate::types::Direction;
 use core::f64::consts::{LN_2, SQRT_2};
 
@@ -83,7 +84,7 @@ impl Cut {
         let target = log_delta - spare - ln(composition.sampled.len() as f64);
         let log_steps = ln(composition.num_steps());
         let saturated = floors.and_then(|floors| floors.saturation(log_steps, epsilon, target));
-        let mut cut = composition.clone();
+        let mut cut = composition.copy();
         let mut chernoff_used = false;
         for (event, count) in &mut cut.sampled {
             let by_mass = event.sigma * normal_quantile(target - ln(*count) - epsilon);
@@ -132,7 +133,7 @@ impl Cut {
 
 /// Returns `ln` of `Σ count·E_Q[r^{−t}; x > B]·Π E_Q[r^{−t}]`, rounded up.
 fn log_chernoff(composition: &Composition, cut: &Composition, t: f64) -> f64 {
-    let logs: Vec<f64> = cut.sampled.iter().map(|(event, count)| ln(*count) + event.log_cut_moment(t)).collect();
+    let logs: Vec<f64> = gathered(cut.sampled.iter().map(|(event, count)| ln(*count) + event.log_cut_moment(t)));
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_sum = largest + ln(logs.iter().map(|log| exp(log - largest)).sum());
     let certified = log_mgf_upper(composition, Direction::Add, t);

@@ -7,6 +7,7 @@ use super::moments::ratio::Sampled;
 use super::moments::real_sums::{Axis, Sums};
 use super::moments::support::Support;
 use crate::functions::{exp, expm1, ln, ln_1p, sqrt};
+use crate::memory::gathered;
 use crate::types::Direction;
 use ferrodp_core::Isa;
 
@@ -35,7 +36,7 @@ pub(super) struct Grids(Vec<Grid>);
 impl<'a> Curve<'a> {
     pub(super) fn new(composition: &'a Composition, direction: Direction) -> Self {
         let sign = direction.power(1.0);
-        let grids = composition.sampled.iter().map(|(event, _)| Grid::new(event, sign)).collect();
+        let grids = gathered(composition.sampled.iter().map(|(event, _)| Grid::new(event, sign)));
         Self { composition, direction, grids, isa: Isa::best() }
     }
 

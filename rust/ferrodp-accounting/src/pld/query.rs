@@ -1,6 +1,7 @@
 //! Questions about compositions: plan, discretize, compose, read off; finer until it is good enough.
 
 use crate::functions::UNIT;
+use crate::memory::gathered;
 use crate::pld::read::Curve;
 use crate::pld::task::Task;
 use crate::pld::types::{Answer, Settings, Step, infinite};
@@ -49,7 +50,7 @@ pub(super) fn bounds_and_curve(
     settings: Settings,
     enough: f64,
 ) -> (Answer, Option<Curve>) {
-    let steps: Vec<&Step<'_>> = steps.iter().filter(|step| step.count > 0).collect();
+    let steps: Vec<&Step<'_>> = gathered(steps.iter().filter(|step| step.count > 0));
     if steps.is_empty() {
         return (ZERO_ANSWER, None);
     }
@@ -100,7 +101,7 @@ fn largest_loss(step: &Step<'_>) -> f64 {
 /// Returns bounds on the ε for which the composition is (ε, 0)-differentially private: the largest loss there is.
 #[must_use]
 pub fn pure_epsilon(steps: &[Step<'_>]) -> (f64, f64) {
-    let steps: Vec<&Step<'_>> = steps.iter().filter(|step| step.count > 0).collect();
+    let steps: Vec<&Step<'_>> = gathered(steps.iter().filter(|step| step.count > 0));
     if steps.iter().any(|step| step.pair.infinite() > 0.0) {
         return (f64::INFINITY, f64::INFINITY);
     }

@@ -31,7 +31,7 @@
 
 use super::moments::{Known, LOG_PART_ERROR, MAX_WHOLE_ORDER, log_binomial_sum, log_one_plus};
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
-use crate::memory::gathered;
+use crate::memory::{gathered, room};
 
 /// For sums of 2¹⁶ positive terms, added in pairs, and elementary functions of them.
 const SUM_ROUNDED_UP: f64 = 1.0 + 512.0 * UNIT;
@@ -85,9 +85,19 @@ impl Amplified {
             }
             Ok(known.rate(order, |whole| self.log_moment(whole, &mut base))?.min(anyway))
         };
-        let found = orders.iter().zip(&plain).map(&mut rate).collect();
+        let mut found = room(orders.len());
+        let mut failed = Ok(());
+        for pair in orders.iter().zip(&plain) {
+            match rate(pair) {
+                Ok(rate) => found.push(rate),
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
+            }
+        }
         self.known = known;
-        found
+        failed.map(|()| found)
     }
 
     /// Returns an upper bound on ln A at a whole order, or on the larger of ln A and ln B.
@@ -135,7 +145,7 @@ impl Amplified {
             }
             if found.is_finite() { found + LOG_PART_ERROR * (2.0 + growth + j * slope) } else { found }
         };
-        Ok(places.iter().zip(base(&places)?).map(term).collect())
+        Ok(gathered(places.iter().zip(base(&places)?).map(term)))
     }
 
     /// Returns the smallest of the upper bounds on ln B.
@@ -183,7 +193,7 @@ fn excesses<E>(largest: u32, base: &mut impl FnMut(&[f64]) -> Result<Vec<f64>, E
         let found = if x < 1.0 { ln(expm1(x)) } else { x + ln_1p(-exp(-x)) };
         if found.is_finite() { found + LOG_PART_ERROR * (1.0 + found.abs()) } else { found }
     };
-    Ok(places.iter().zip(base(&places)?).map(term).collect())
+    Ok(gathered(places.iter().zip(base(&places)?).map(term)))
 }
 
 /// Returns ρ of a release that happens with probability q, decided by a public coin, rounded up.

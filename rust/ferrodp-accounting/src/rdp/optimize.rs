@@ -5,7 +5,7 @@
 //! the curves answer in one sweep, and the best is closed in upon.
 
 use super::conversion::{self, Conversion};
-use crate::memory::room;
+use crate::memory::{extend, room};
 use crate::types::{Question, sort_by_first};
 
 /// Places tried at once.
@@ -111,10 +111,10 @@ pub fn best_many<E>(
         let mut asked = Vec::new();
         let found = best(question, |orders: &[f64], rho: &mut [f64]| {
             divergence(orders, rho)?;
-            asked.extend(orders.iter().copied().zip(rho.iter().copied()));
+            extend(&mut asked, orders.iter().copied().zip(rho.iter().copied()));
             Ok(())
         })?;
-        known.extend(asked.into_iter().filter(|&(order, _)| order > 1.0 && order < f64::INFINITY));
+        extend(&mut known, asked.into_iter().filter(|&(order, _)| order > 1.0 && order < f64::INFINITY));
         sort_by_first(&mut known);
         known.dedup_by_key(|entry| entry.0);
         at = known.partition_point(|&(order, _)| order < found.order).min(known.len().saturating_sub(1));

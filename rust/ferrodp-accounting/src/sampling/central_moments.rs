@@ -11,7 +11,7 @@
 //! so `B(l+1) = B(l)·(q^l − 1) + Σ_{j<l} C(l, j)·B(j)·t^{l−j}·q^j`: nothing is subtracted, however close to 1 the ratio is.
 
 use crate::certified::{Interval, Real};
-use crate::memory::filled;
+use crate::memory::room;
 
 /// Intervals of 77 digits.
 pub type I = Interval<4>;
@@ -29,13 +29,17 @@ pub fn moments(noise_multiplier: f64, largest: usize) -> Option<(Vec<I>, Vec<I>)
     }
     let rate = I::integer(1) / I::from(noise_multiplier).square();
     let (q, t) = (rate.exp(), rate.exp_minus_one());
-    let (mut power, mut raw) = (I::integer(1), filled(I::integer(1), 2.min(largest + 1)));
+    let (mut power, mut raw) = (I::integer(1), room(largest + 1));
+    raw.resize(2.min(largest + 1), I::integer(1));
     for k in 2..=largest {
         power = power * q;
         raw.push(raw[k - 1] * power);
     }
     // weights[j] = B(j)·q^j/j!, steps[i] = t^i/i!
-    let (mut central, mut weights, mut steps) = (vec![I::integer(1)], vec![I::integer(1)], vec![I::integer(1)]);
+    let [mut central, mut weights, mut steps] = [0; 3].map(|_| room(largest + 1));
+    for series in [&mut central, &mut weights, &mut steps] {
+        series.push(I::integer(1));
+    }
     let (mut power, mut factorial) = (I::integer(1), I::integer(1));
     for l in 0..largest {
         let sum = (0..l).fold(I::integer(0), |sum, j| sum + weights[j] * steps[l - j]);

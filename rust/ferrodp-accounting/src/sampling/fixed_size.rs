@@ -35,7 +35,7 @@
 //! `sτ`, within 8 of `sτ + |ln q|`), so that a value is within `16·(αl + αsτ + τ² + s² + |scale|) + 64` units, counting that its node may
 //! be off by 4 units of `τ` where the slope of `ln g` is at most `τ + s + (2α + 2)s + 2/τ`.
 
-use crate::memory::filled;
+use crate::memory::{filled, push};
 use core::f64::consts::PI;
 use core::num::NonZeroUsize;
 
@@ -246,8 +246,8 @@ impl Integrand {
                 .fold(f64::INFINITY, f64::min);
             if error > budget.log_quadrature && panels < MOST_PANELS {
                 let half = 0.5 * panel.half;
-                waiting.push(Panel { center: panel.center + half, half });
-                waiting.push(Panel { center: panel.center - half, half });
+                push(&mut waiting, Panel { center: panel.center + half, half });
+                push(&mut waiting, Panel { center: panel.center - half, half });
                 continue;
             }
             found.quadrature += exp(error.min(at_most));

@@ -12,6 +12,7 @@
 //! which falls as m grows: a clone more is post-processing.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
+use crate::memory::push;
 use crate::types::Bounds;
 
 /// Largest and least number of blocks of clone counts; within one, δₘ is between those of its ends.
@@ -65,7 +66,7 @@ impl Shuffle {
                 mass *= (n - x) as f64 / (x + 1) as f64 * (q / (1.0 - q));
                 total += mass;
             }
-            blocks.push((first, last, total));
+            push(&mut blocks, (first, last, total));
             first = last + 1;
         }
         Self { epsilon, population, blocks, below, above }

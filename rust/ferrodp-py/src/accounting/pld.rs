@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 use super::ask::ask;
 use super::spec::Spec;
-use crate::array::{List, Numbers};
+use crate::array::{List, Numbers, room_for_pieces};
 use crate::error::Result;
 use crate::words::QuantityArg;
 
@@ -27,6 +27,7 @@ type Pairs = Vec<(Box<dyn LossPair>, u64)>;
 fn build(directions: &[List<(Spec, u64)>]) -> Result<Vec<Pairs>> {
     let mut built = room(directions.len())?;
     for parts in directions {
+        room_for_pieces::<512>(parts.len())?;
         let mut pairs = room(parts.len())?;
         for (spec, count) in parts.iter() {
             pairs.push((asked(|| spec.0.pair())??, *count));

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 
 use super::ask::ask;
 use super::spec::Spec;
-use crate::array::{List, Numbers, same_length};
+use crate::array::{List, Numbers, array, same_length};
 use crate::error::{Error, Result};
 use crate::isa;
 
@@ -130,7 +130,7 @@ impl PySampledCurve {
         let taken = kept().take();
         let mut curve = taken.unwrap_or_else(|| self.fresh.clone());
         let base = |orders: &[f64]| -> PyResult<Vec<f64>> {
-            let answer = self.base.bind(py).call1((PyArray1::from_slice(py, orders),))?;
+            let answer = self.base.bind(py).call1((array(py, orders)?,))?;
             let answer: PyReadonlyArray1<'_, f64> = answer.extract()?;
             if answer.as_slice()?.len() != orders.len() {
                 return Err(PyValueError::new_err("a curve must give one value for each order"));
@@ -269,7 +269,7 @@ fn total(py: Python<'_>, isa: Isa, parts: &[Part<'_>], orders: &[f64], rho: &mut
                 rdp::add(rho, &bounds, *count);
             }
             Part::Foreign(curve, count) => {
-                let answer = curve.call1((PyArray1::from_slice(py, orders),))?;
+                let answer = curve.call1((array(py, orders)?,))?;
                 let answer: PyReadonlyArray1<'_, f64> = answer.extract()?;
                 let answer = answer.as_slice()?;
                 if answer.len() != orders.len() {

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use super::allocated::AllocationLaw;
 use super::ask::ask;
 use super::spec::{Spec, pairs};
-use crate::array::{List, Numbers, same_length};
+use crate::array::{List, Numbers, array, same_length};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::words::{DirectionArg, QuantityArg};
@@ -204,9 +204,9 @@ impl AllocationLaw {
     }
 
     #[pyo3(signature = ())]
-    fn masses<'py>(&self, py: Python<'py>) -> (i64, Bound<'py, PyArray1<f64>>, f64, f64) {
+    fn masses<'py>(&self, py: Python<'py>) -> PyResult<(i64, Bound<'py, PyArray1<f64>>, f64, f64)> {
         let (first, masses, zero, infinity) = self.0.masses();
-        (first, PyArray1::from_slice(py, masses), zero, infinity)
+        Ok((first, array(py, masses)?, zero, infinity))
     }
 }
 

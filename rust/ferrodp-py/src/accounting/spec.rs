@@ -12,7 +12,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyTuple;
 
 use super::allocated::AllocationLaw;
-use crate::array::List;
+use crate::array::{List, room_for_pieces};
 use crate::error::{Error, Result};
 
 /// A [`Mechanism`] out of a tuple.
@@ -58,6 +58,7 @@ impl<'py> FromPyObject<'_, 'py> for Spec {
 
 /// Returns the pairs of laws of mechanisms.
 pub(crate) fn pairs(specs: &[Spec]) -> Result<Vec<Box<dyn LossPair>>> {
+    room_for_pieces::<512>(specs.len())?;
     let mut pairs = room(specs.len())?;
     for spec in specs {
         pairs.push(asked(|| spec.0.pair())??);

@@ -15,7 +15,7 @@ use ferrodp_core::sample::{self, Noise};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 
 use crate::array::{Floats, FloatsMut, FloatsMutAll, ForeignArray, List, all, pairs, rows, slices, slices_mut};
 use crate::error::{Error, Result};
@@ -236,7 +236,7 @@ impl PyGridSum {
     fn add_foreign(
         &self,
         py: Python<'_>,
-        leaves: List<(Bound<'_, PyAny>, String, bool)>,
+        leaves: List<(Bound<'_, PyAny>, Bound<'_, PyString>, bool)>,
         count: usize,
         threads: Option<NonZeroUsize>,
     ) -> Result<()> {

@@ -12,7 +12,7 @@
 
 use crate::contour::complex::{Complex, product};
 use crate::functions::{UNIT, sincos};
-use crate::memory::filled;
+use crate::memory::{copied, filled};
 
 const SUM_LANES: usize = 8;
 
@@ -55,6 +55,11 @@ pub(in crate::contour) struct Rotated {
 }
 
 impl Rotated {
+    /// Returns the same once more.
+    pub(in crate::contour) fn copy(&self) -> Self {
+        Self { chunks: copied(&self.chunks), ..*self }
+    }
+
     /// Takes the values at `c + ijh`, the first of them halved.
     pub(in crate::contour) fn new(c: f64, step: f64, nodes: impl ExactSizeIterator<Item = Node>) -> Self {
         let count = nodes.len();

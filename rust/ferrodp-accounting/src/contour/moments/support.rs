@@ -3,6 +3,7 @@
 use super::path::{Path, Shape};
 use super::ratio::Sampled;
 use crate::functions::{exp, ln, ln_1p, sqrt};
+use crate::memory::push;
 use core::f64::consts::LN_2;
 use core::ops::Range;
 
@@ -104,7 +105,7 @@ impl Support {
     fn push(&mut self, range: Range<i64>) {
         match self.ranges.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.ranges.push(range),
+            _ => push(&mut self.ranges, range),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Nothing here is a bound, and no bound relies on it: a poor plan costs width, never truth.
 
 use crate::functions::{exp, expm1, ln, ln_1p, sqrt};
-use crate::memory::{gathered, room};
+use crate::memory::{extend, gathered, room};
 use crate::pld::grid::center;
 use crate::pld::pair::LossPair;
 
@@ -52,7 +52,7 @@ impl Sketch {
             Some((offset, spacing)) if (top - bottom) / spacing < MAX_SEPARATE_ATOMS => {
                 let first = libm::floor((bottom - offset) / spacing) as i64;
                 let last = libm::ceil((top - offset) / spacing) as i64;
-                edges.extend((first..=last).map(|k| offset + (k as f64 + 0.5) * spacing));
+                extend(&mut edges, (first..=last).map(|k| offset + (k as f64 + 0.5) * spacing));
             }
             _ => {
                 let (per_octave, equal) =

@@ -1,6 +1,7 @@
 //! Curves of pairs with finitely many losses: randomized response, discrete Laplace, what is known only to be ε-private, and
 //! their Poisson samples.
 
+use crate::memory::{gathered, room};
 use ferrodp_core::Isa;
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
@@ -40,6 +41,7 @@ impl Discrete {
     /// Returns the pair with these atoms.
     pub(in crate::rdp) fn new(atoms: &[Atom], missing: f64, infinite: f64) -> Self {
         let mut table = Table::default();
+        table.grow(atoms.len());
         for atom in atoms {
             table.push(Entry {
                 mass: exp(atom.log_mass),
@@ -50,7 +52,7 @@ impl Discrete {
                 loss_error: atom.loss_error,
             });
         }
-        Self { table, log_errors: atoms.iter().map(|atom| atom.log_error).collect(), missing, infinite }
+        Self { table, log_errors: gathered(atoms.iter().map(|atom| atom.log_error)), missing, infinite }
     }
 
     /// Returns the pair that dominates all ε-private ones: `P = (e^ε, 1)/(1 + e^ε)` and its mirror image (Kairouz, Oh,
@@ -111,15 +113,13 @@ impl Discrete {
         }
         // P(x ≥ Δ) = 1/(1 + e^{−a}); inside, tanh(a/2)·e^{−a(Δ−x)}.
         let (end, inside) = (-ln_1p(exp(-a)), ln(-expm1(-a)) - ln_1p(exp(-a)));
-        let atoms: Vec<_> = (0..=sensitivity)
-            .map(|x| {
-                let below = (sensitivity - x) as f64;
-                let is_end = x == 0 || x == sensitivity;
-                let log_mass = (if is_end { end } else { inside }) - a * below;
-                let log_error = 40.0 + 12.0 * inside.abs() + 3.0 * a * below;
-                Atom { log_mass, log_error, loss: a * (x as f64 - below), loss_error: 1.0 }
-            })
-            .collect();
+        let atoms = gathered((0..sensitivity + 1).map(|x| {
+            let below = (sensitivity - x) as f64;
+            let is_end = x == 0 || x == sensitivity;
+            let log_mass = (if is_end { end } else { inside }) - a * below;
+            let log_error = 40.0 + 12.0 * inside.abs() + 3.0 * a * below;
+            Atom { log_mass, log_error, loss: a * (x as f64 - below), loss_error: 1.0 }
+        }));
         Some(Self::new(&atoms, 0.0, 0.0))
     }
 
@@ -134,7 +134,7 @@ impl Discrete {
             return None;
         }
         let log_q = ln(q);
-        let (mut remove, mut add) = (Vec::new(), Vec::new());
+        let (mut remove, mut add) = (room(self.table.len()), room(self.table.len()));
         for index in 0..self.table.len() {
             let (log_mass, y) = (self.table.log_mass[index], self.table.loss[index]);
             let (loss, loss_error) = mixture::loss(q, log_q, y, expm1(y), 26.0);

@@ -195,7 +195,7 @@ impl Nodes {
     }
 
     fn extend(&mut self, last: usize) {
-        self.table.reserve((last + 1).saturating_sub(self.table.len()));
+        self.table.grow((last + 1).saturating_sub(self.table.len()));
         while self.table.len() <= last {
             let t = self.place(self.table.len());
             let entry = self.entry(t);

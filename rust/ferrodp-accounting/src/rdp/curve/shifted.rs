@@ -15,7 +15,7 @@
 //! At any order, in both directions, by joint convexity and Minkowski's inequality: `α·max a²/2`; P against Q at most
 //! `α/(α − 1)·ln Σ pᵢe^{(α−1)aᵢ²/2}`; Q against P at most `−ln p₀`, and `m̄/2 + (α − 1)s̄²/2`.
 
-use crate::memory::gathered;
+use crate::memory::{gathered, grow, push, room, sort_by};
 use core::convert::Infallible;
 
 use crate::certified::Interval;
@@ -82,10 +82,10 @@ impl Shifted {
         let zero = I::integer(0);
         let sum = probabilities.iter().fold(zero, |sum, &p| sum + I::from(p));
         let mut given: Vec<(f64, I)> =
-            shifts.iter().zip(probabilities).map(|(&shift, &p)| (shift, I::from(q) * I::from(p) / sum)).collect();
-        given.push((0.0, (I::integer(1) - I::from(q)).clamped()));
-        given.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut parts, mut log_none): (Vec<(f64, f64)>, _) = (Vec::new(), f64::NEG_INFINITY);
+            gathered(shifts.iter().zip(probabilities).map(|(&shift, &p)| (shift, I::from(q) * I::from(p) / sum)));
+        push(&mut given, (0.0, (I::integer(1) - I::from(q)).clamped()));
+        sort_by(&mut given, |a, b| a.0.total_cmp(&b.0));
+        let (mut parts, mut log_none): (Vec<(f64, f64)>, _) = (room(given.len()), f64::NEG_INFINITY);
         for group in given.chunk_by(|a, b| a.0 == b.0) {
             let exact = group.iter().fold(zero, |weight, part| weight + part.1);
             let weight = exact.upper.float(Up);
@@ -151,6 +151,8 @@ impl Shifted {
     /// Returns the first nodes of the trapezoid sum, and computes those that are new.
     fn first_nodes(&mut self, number: usize) -> &[Node] {
         let log_step = ln(NODE_DISTANCE * INVERSE_ROOT_TWO_PI);
+        let missing = number.saturating_sub(self.nodes.len());
+        grow(&mut self.nodes, missing);
         for i in self.nodes.len()..number {
             let t = NODE_DISTANCE * i as f64 - NODES_BEYOND;
             let log_ratio = self.log_ratio(t);
@@ -203,7 +205,7 @@ impl Shifted {
                 let log_low = ln_1p((excess - error).max(-1.0 + UNIT));
                 End { excess, error, log_low, density: exp(-0.5 * t * t) * INVERSE_ROOT_TWO_PI }
             };
-            self.ends = (0..=cells).map(end).collect();
+            self.ends = gathered((0..cells + 1).map(end));
         }
     }
 

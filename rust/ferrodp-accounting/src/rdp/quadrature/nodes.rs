@@ -48,6 +48,7 @@
 //! Per node, see [`Nodes::push`]: the mass within `a`, the loss within `b` of itself. `x·φ′(x)/φ(x) ≤ 2 + max(x, 0)`
 //! carries an error of the loss into a term.
 
+use crate::memory::grow;
 use core::f64::consts::PI;
 
 use super::table::{Entry, Table};
@@ -137,7 +138,9 @@ impl Nodes {
 
     /// Makes the nodes up to that index.
     pub(in crate::rdp) fn extend(&mut self, last: usize) {
-        self.table.reserve((last + 1).saturating_sub(self.table.len()));
+        let missing = (last + 1).saturating_sub(self.table.len());
+        self.table.grow(missing);
+        grow(&mut self.steepness, missing);
         while self.table.len() <= last {
             self.push();
         }

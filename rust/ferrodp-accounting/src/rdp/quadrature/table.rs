@@ -5,6 +5,7 @@
 
 use crate::functions::lanes::{CENTERED_ERROR, EXPONENTIAL_ERROR, centered_exponential};
 use crate::functions::{UNIT, exp};
+use crate::memory::grow;
 
 /// Terms that are added up before they join the total: `n` terms cost `TERMS_PER_CHUNK + n/TERMS_PER_CHUNK` roundings, not `n`.
 pub(in crate::rdp) const TERMS_PER_CHUNK: usize = 64;
@@ -44,7 +45,7 @@ impl Table {
         self.mass.len()
     }
 
-    pub(in crate::rdp) fn reserve(&mut self, count: usize) {
+    pub(in crate::rdp) fn grow(&mut self, count: usize) {
         for column in [
             &mut self.mass,
             &mut self.log_mass,
@@ -53,7 +54,7 @@ impl Table {
             &mut self.constant,
             &mut self.slope,
         ] {
-            column.reserve(count);
+            grow(column, count);
         }
     }
 

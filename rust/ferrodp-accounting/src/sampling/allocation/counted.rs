@@ -36,7 +36,7 @@
 use num_complex::Complex64;
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p, sqrt};
-use crate::memory::{filled, gathered};
+use crate::memory::{filled, gathered, push};
 use crate::pld::compose::fft::{Fft, conjugate};
 use crate::pld::pair::LossPair;
 use crate::types::{Direction, Question};
@@ -132,7 +132,7 @@ impl Sketch {
         let mut atoms: Vec<_> = gathered((0..=SKETCH_CELLS).map(cell).filter(|atom| atom.1 > 0.0 || atom.2 > 0.0));
         let hidden = pair.negative_infinite();
         if hidden > 0.0 {
-            atoms.push((0.0, 0.0, hidden));
+            push(&mut atoms, (0.0, 0.0, hidden));
         }
         Self { counts, lambda, atoms }
     }

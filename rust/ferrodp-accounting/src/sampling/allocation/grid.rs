@@ -34,7 +34,7 @@
 //! same arguments with `4μ + 4λ` for units.
 
 use crate::functions::{UNIT, exp, expm1, ln, ln_1p};
-use crate::memory::{filled, gathered, room};
+use crate::memory::{copied, filled, gathered, room};
 use crate::pld::pair::{LossPair, Mass};
 use crate::types::Rounding;
 
@@ -60,6 +60,12 @@ struct Law {
     /// Relative errors of masses and of values, in units.
     mass_error: f64,
     value_error: f64,
+}
+
+impl Law {
+    fn copy(&self) -> Self {
+        Self { masses: copied(&self.masses), ..*self }
+    }
 }
 
 /// One round or several, from one side: the pair of which P has the record, on losses `k·h`.
@@ -103,6 +109,11 @@ impl Allocation {
         Some(Self::made(Grid { offset: 0.0, ..grid }, law))
     }
 
+    /// Returns the same law once more.
+    pub(crate) fn copy(&self) -> Self {
+        Self { grid: self.grid, law: self.law.copy(), losses: copied(&self.losses), p: copied(&self.p) }
+    }
+
     fn made(grid: Grid, law: Law) -> Self {
         let losses: Vec<f64> = gathered((0..law.masses.len()).map(|i| (law.first + i as i64) as f64 * grid.h));
         // mutant: p-masses-of-an-allocation
@@ -121,12 +132,12 @@ impl Allocation {
     /// Returns the law of `count ≥ 1` such rounds, or `None` if it would need more than `most` nodes.
     #[must_use]
     pub fn repeated(&self, count: u64, most: usize) -> Option<Self> {
-        let (mut rest, mut square, mut joined) = (count, self.law.clone(), None::<Law>);
+        let (mut rest, mut square, mut joined) = (count, self.law.copy(), None::<Law>);
         loop {
             if rest & 1 == 1 {
                 joined = Some(match joined {
                     Some(law) => self.grid.product(&law, &square, most)?,
-                    None => square.clone(),
+                    None => square.copy(),
                 });
             }
             rest >>= 1;
@@ -246,7 +257,7 @@ impl Grid {
             if rest & 1 == 1 {
                 joined = Some(match joined {
                     Some(law) => fits(&law, &square).then(|| self.sum(&law, &square, square.level))?,
-                    None => square.clone(),
+                    None => square.copy(),
                 });
             }
             rest >>= 1;

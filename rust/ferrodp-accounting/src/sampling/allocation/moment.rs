@@ -28,6 +28,7 @@
 //! `D` does not depend on the order. Spacings of the outer rule are powers of two, so that orders share nodes, and a [`Table`] of
 //! `D` by node is kept for a round: further orders cost a few exponentials a node.
 
+use crate::memory::push;
 use core::f64::consts::{FRAC_1_SQRT_2, PI};
 use ferrodp_core::machine::hashing::Map;
 
@@ -215,7 +216,7 @@ impl Inner {
         let mut j = first;
         while j <= last {
             let z = j * h;
-            nodes.push((h / sqrt(2.0 * PI) * exp(-0.5 * (z * z)), exp(s * z - 0.5 * (s * s))));
+            push(&mut nodes, (h / sqrt(2.0 * PI) * exp(-0.5 * (z * z)), exp(s * z - 0.5 * (s * s))));
             j += 1.0;
         }
         // Φ(−reach), and 10⁻²⁰ for Φ(−40) and what is rounded.

@@ -11,7 +11,7 @@
 //! to 1. Between whole orders `ln E r̄^α` is convex, and 0 at 1.
 
 use crate::certified::Real;
-use crate::memory::{gathered, room};
+use crate::memory::{copied, gathered, room};
 use crate::sampling::central_moments::{I, moments, rate};
 
 /// The largest order at which the sum is evaluated.
@@ -77,12 +77,13 @@ fn log_moments(noise_multiplier: f64, steps: u64, largest: usize) -> Option<Vec<
 fn power(series: &[I], exponent: u64) -> Vec<I> {
     if exponent + 2 < series.len() as u64 {
         let bits = u64::BITS - exponent.leading_zeros();
-        return (0..bits - 1).rev().fold(series.to_vec(), |power, bit| {
+        return (0..bits - 1).rev().fold(copied(series), |power, bit| {
             let square = product(&power, &power);
             if exponent >> bit & 1 == 1 { product(&square, series) } else { square }
         });
     }
-    let mut found = vec![I::integer(1)];
+    let mut found = room(series.len().max(1));
+    found.push(I::integer(1));
     for n in 1..series.len() {
         let mut total = I::integer(0);
         for k in 1..=n {
