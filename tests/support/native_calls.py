@@ -224,6 +224,7 @@ def fuzz(seed: int, times: int) -> dict[str, Counter]:
     draw = random.Random(seed)
     names: dict = {}
     exec(BEFORE, names)
+    memory_limits.pass_over_what_is_there()
     found = {}
     for name, (largest, call) in CALLS.items():
         found[name] = Counter()

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import blocks
+import pytest
 from mypy import api
 
 import ferrodp
@@ -24,6 +25,14 @@ ignore_missing_imports = true
 """
 
 
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    """Return options of mypy: what one test has found out about numpy and this package, the other does not again."""
+    folder = tmp_path_factory.mktemp("mypy")
+    (folder / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
+    return ["--config-file", str(folder / "mypy.ini"), "--cache-dir", str(folder / "cache")]
+
+
 def written(page, folder):
     """Write the Python code of a page that is run, in lines of the same numbers; None if there is none."""
     found = [
@@ -42,10 +51,8 @@ def written(page, folder):
     return str(path)
 
 
-def test_code_of_pages_passes_a_strict_check(tmp_path):
-    (tmp_path / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
+def test_code_of_pages_passes_a_strict_check(tmp_path, options):
     paths = [path for path in (written(page, tmp_path) for page in PAGES) if path]
-    options = ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(tmp_path / "cache")]
 
     found, errors, status = api.run([*options, *paths])
 
@@ -53,14 +60,11 @@ def test_code_of_pages_passes_a_strict_check(tmp_path):
     assert (found.splitlines()[-1][:7], errors, status) == ("Success", "", 0), found
 
 
-def test_a_mistake_in_a_page_is_found(tmp_path):
+def test_a_mistake_in_a_page_is_found(tmp_path, options):
     page = tmp_path / "page.py"
     page.write_text("import ferrodp as fd\n\nfd.private_count([True], epsilon='1')\n", encoding="utf-8")
-    (tmp_path / "mypy.ini").write_text(CONFIGURATION, encoding="utf-8")
 
-    found, _, status = api.run(
-        ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(tmp_path / "cache"), str(page)]
-    )
+    found, _, status = api.run([*options, str(page)])
 
     assert status == 1
     assert 'page.py:3: error: Argument "epsilon" to "private_count"' in found
