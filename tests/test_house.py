@@ -190,6 +190,13 @@ def test_the_median_file_has_at_most_250_lines():
     assert statistics.median(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES.values()) <= 250
 
 
+def test_the_map_of_the_house_has_at_most_250_lines_of_100_columns():
+    lines = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) <= 250
+    assert [line for line in lines if len(line) > 100] == []
+
+
 def test_accounting_names_at_most_seventy_things():
     assert len(fd.accounting.__all__) <= 70
 
