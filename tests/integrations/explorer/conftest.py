@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from browser_pages import CHROMIUM
+from browser_pages import CHROMIUM, all_pages
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 
@@ -40,6 +40,16 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def paths(browser: Browser, address: str) -> list[str]:
+    """Return the paths of all pages, which the navigation lists: found once."""
+    found = browser.new_context()
+    try:
+        return all_pages(found.new_page(), address)
+    finally:
         found.close()
 
 

@@ -4,13 +4,17 @@ import subprocess
 import sys
 
 import pytest
-from browser_pages import all_pages, settled, violations
+from browser_pages import opened, settled, too_little_contrast, trained, violations
 
 from ferrodp.explorer.lessons import LESSONS
 from ferrodp.explorer.lessons.exam import EXAM
 from ferrodp.explorer.lessons.questions import QUESTIONS
 
 FIGURE = "section.figure"
+PLACES = """() => [getComputedStyle(document.body).color,
+    ...[...document.querySelectorAll('*')].map(e => { const r = e.getBoundingClientRect();
+        return [e.tagName, r.x, r.y, r.width, r.height].join(' '); })]"""
+"""The color of text, and the place of every element."""
 LESSON_PATHS = [f"/learn/{lesson.name}" for lesson in LESSONS]
 
 
@@ -69,12 +73,6 @@ def use_by_mouse(page, most=None):
     if page.locator("details.cell:not([hidden])").count():
         page.locator("details.cell summary").click()
         assert page.locator("details.cell pre").is_visible()
-
-
-def trained(page):
-    """Wait until a page that trains has ended it: before that, other buttons can be pressed at each moment."""
-    if page.locator("section[data-playground]").count():
-        page.wait_for_selector('section[data-playground][data-state="ended"]', timeout=180_000)
 
 
 def walk_by_keyboard(page):
@@ -139,8 +137,8 @@ def test_every_lesson_is_walked_by_keyboard_alone(page, address):
             page.keyboard.press("Enter")
 
 
-def test_every_other_page_is_walked_by_mouse_and_by_keyboard(page, address):
-    others = [path for path in all_pages(page, address) if path not in LESSON_PATHS]
+def test_every_other_page_is_walked_by_mouse_and_by_keyboard(page, address, paths):
+    others = [path for path in paths if path not in LESSON_PATHS]
     assert {path.split("/")[1] for path in others} == {"playground", "exam", "account", "attack", "audit"}
     for path in others:
         page.goto(address + path)
@@ -164,15 +162,15 @@ def test_the_playground_trains_pauses_steps_and_resets(page, address):
     assert float(numbers_on(page)["ε of one training, certified"]) > 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 768, 320])
-def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, theme, width):
-    page.emulate_media(color_scheme=theme)
+def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, paths, width):
+    """In both themes; the dark one has other colors and is in all else the same page, as its sizes show."""
     page.set_viewport_size({"width": width, "height": 900})
-    for path in all_pages(page, address):
+    for path in paths:
+        page.emulate_media(color_scheme="light")
         page.goto(address + path)
         settled(page)
-        page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+        opened(page)
         assert violations(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         small = page.evaluate(
@@ -181,15 +179,44 @@ def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, theme,
                 .filter(([r]) => r.width < 24 || r.height < 24).map(([, html]) => html)"""
         )
         assert small == [], path
+        light = page.evaluate(PLACES)
+        page.emulate_media(color_scheme="dark")
+        assert too_little_contrast(page) == [], path
+        dark = page.evaluate(PLACES)
+        assert dark[0] != light[0]
+        assert dark[1:] == light[1:], path
 
 
-def test_axe_finds_nothing_on_any_page_by_any_of_its_rules(page, address):
+def test_axe_finds_nothing_on_any_page_by_any_of_its_rules(page, address, paths):
     """Those that are advice included: the order of headings, landmarks, regions."""
-    for path in all_pages(page, address):
+    for path in paths:
         page.goto(address + path)
         settled(page)
-        page.locator("details").evaluate_all("all => all.forEach(each => { each.open = true; })")
+        opened(page)
         assert violations(page, every_rule=True) == [], path
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_text_without_contrast_is_found_in_every_place(page, address, theme):
+    """Among rows as well that are like no other, wherever they stand in their table."""
+    page.emulate_media(color_scheme=theme)
+    page.goto(f"{address}/learn/worlds")
+    settled(page)
+    opened(page)
+    assert page.locator("article tbody tr").count() > 50
+    assert too_little_contrast(page) == []
+    shown = page.locator("article tbody tr").evaluate_all("rows => rows.map(row => row.checkVisibility())")
+    assert all(shown)
+
+    for place in ("article tbody tr:nth-last-child(3) td", "article h1, main h1", "nav.side a"):
+        element = page.locator(place).last
+        element.evaluate("e => { e.style.color = '#808080'; e.style.backgroundColor = '#858585'; }")
+        found = too_little_contrast(page)
+        assert len(found) == 1, place
+        assert "background-color" in found[0]
+        assert violations(page) == found
+        element.evaluate("e => { e.style.color = e.style.backgroundColor = ''; }")
+    assert too_little_contrast(page) == []
 
 
 def test_the_list_of_lessons_is_behind_a_button_where_there_is_no_room(page, address):
