@@ -12,7 +12,7 @@ from scipy import stats
 import ferrodp as fd
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
-from ferrodp.statistics.keys import selection, union
+from ferrodp.statistics.keys import selection, union, weighted
 from ferrodp.statistics.keys.contributions import Contribution, contribution
 from ferrodp.testing import record, replay
 
@@ -293,9 +293,18 @@ def test_keys_are_selected_as_often_as_their_units_say():
     assert found.event == EpsilonDeltaEvent(epsilon=0.1, delta=1e-5)
 
 
-# unions
+# unions by sums alone; those with coins are in test_key_unions.py
 
 
+@pytest.fixture
+def sums_alone(monkeypatch):
+    monkeypatch.setattr(weighted, "MIN_EPSILON", math.inf)
+    union.rounds.cache_clear()
+    yield
+    union.rounds.cache_clear()
+
+
+@pytest.mark.usefixtures("sums_alone")
 @pytest.mark.parametrize("groups", [1, 2, 7, 100])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 0.2)])
 def test_rounds_of_a_union_keep_the_budget_and_own_keys_below_it(groups, epsilon, delta):
@@ -320,6 +329,7 @@ def pairs_of(rng, unit, keys, most):
     return {"key": [f"k{each}" for each in chosen], "unit": [unit] * len(chosen)}
 
 
+@pytest.mark.usefixtures("sums_alone")
 def test_no_unit_moves_the_weights_of_a_union_by_more_than_their_norm():
     """Also units of more keys than they may have, of which the first count while a run is recorded."""
     rng = np.random.default_rng(2)

@@ -30,7 +30,7 @@ from ferrodp.random import NoiseSource
 
 __all__ = ["KeySelection"]
 
-_BITS = 256
+BITS = 256
 _LEAST_EPSILON = 2.0**-12
 _DIGITS = decimal.Context(prec=120, Emin=-999999, Emax=999999)
 
@@ -94,31 +94,35 @@ class KeySelection:
         """
         table = probabilities(self.epsilon, self.delta)
         at = _validate.count("count", count, minimum=0)
-        return float(Fraction(table[at], 2**_BITS)) if at < len(table) else 1.0
+        return float(Fraction(table[at], 2**BITS)) if at < len(table) else 1.0
 
     def _chosen(self, counts: npt.NDArray[np.int64], source: NoiseSource) -> npt.NDArray[np.bool_]:
         """Return which keys are released."""
         limits = _words(self.epsilon, self.delta)
-        known = np.minimum(counts, len(limits) - 1)
-        drawn = np.frombuffer(source.bytes(_BITS // 8 * counts.size), ">u8").reshape(-1, _BITS // 64)
-        chosen = np.zeros(counts.size, np.bool_)
-        tied = np.ones(counts.size, np.bool_)
-        for word in range(_BITS // 64):
-            limit = limits[known, word]
-            # mutant: key-released-where-bits-are-equal
-            chosen |= tied & (drawn[:, word] < limit)
-            tied &= drawn[:, word] == limit
         # mutant: common-key-left-to-chance
-        return chosen | (counts >= len(limits))
+        return below(limits[np.minimum(counts, len(limits) - 1)], source) | (counts >= len(limits))
+
+
+def below(limits: npt.NDArray[np.uint64], source: NoiseSource) -> npt.NDArray[np.bool_]:
+    """Return for each row of four words, the first one the most significant, whether 256 random bits are below it."""
+    drawn = np.frombuffer(source.bytes(BITS // 8 * len(limits)), ">u8").reshape(-1, BITS // 64)
+    chosen = np.zeros(len(limits), np.bool_)
+    tied = np.ones(len(limits), np.bool_)
+    for word in range(BITS // 64):
+        limit = limits[:, word]
+        # mutant: key-released-where-bits-are-equal
+        chosen |= tied & (drawn[:, word] < limit)
+        tied &= drawn[:, word] == limit
+    return chosen
 
 
 @functools.lru_cache(maxsize=16)
 def probabilities(epsilon: float, delta: float) -> list[int]:
     """Return π(0), π(1), … over 2²⁵⁶, up to the last one that is less than 1."""
-    one = 1 << _BITS
+    one = 1 << BITS
     growth = Fraction(_DIGITS.next_minus(_DIGITS.exp(decimal.Decimal(epsilon))))
     shrink = Fraction(_DIGITS.next_plus(_DIGITS.exp(decimal.Decimal(-epsilon))))
-    step = 1 << (_BITS + 64)  # both as integers over 2³²⁰, each rounded to its side
+    step = 1 << (BITS + 64)  # both as integers over 2³²⁰, each rounded to its side
     grown, shrunk = math.floor(growth * step), math.ceil(shrink * step)
     added = math.floor(Fraction(delta) * one)
     found = [0]
@@ -137,6 +141,11 @@ def probabilities(epsilon: float, delta: float) -> list[int]:
 
 @functools.lru_cache(maxsize=16)
 def _words(epsilon: float, delta: float) -> npt.NDArray[np.uint64]:
-    """Return the same as words of 64 bits, the first one the most significant."""
-    table = b"".join(each.to_bytes(_BITS // 8, "big") for each in probabilities(epsilon, delta))
-    return np.frombuffer(table, ">u8").reshape(-1, _BITS // 64).astype(np.uint64)
+    """Return the same as words of 64 bits."""
+    return words_of(probabilities(epsilon, delta))
+
+
+def words_of(numbers: list[int]) -> npt.NDArray[np.uint64]:
+    """Return numbers of 256 bits as words of 64 bits, the first one the most significant."""
+    table = b"".join(each.to_bytes(BITS // 8, "big") for each in numbers)
+    return np.frombuffer(table, ">u8").reshape(-1, BITS // 64).astype(np.uint64)
