@@ -4,6 +4,7 @@ Properties are tried on the same examples every time, so that a run passes or fa
 ``HYPOTHESIS_PROFILE=explore`` looks for new ones.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The root of a container is an overlay, on which a ledger is refused.
 if _native.file_system(tempfile.gettempdir()) == 0x794C7630 and os.path.isdir("/dev/shm"):
     os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
+
+
+def pytest_collection_finish() -> None:
+    """Let later collections pass over modules and tests, which stay to the end: most of their time went there."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
