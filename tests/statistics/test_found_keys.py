@@ -234,6 +234,35 @@ def test_where_groups_of_a_unit_are_bounded_units_are_counted():
     assert given.found_counts is None
 
 
+def test_the_most_frequent_keys_are_the_largest_counts_that_were_released():
+    rng = np.random.default_rng(5)
+    frame = {"key": np.minimum(rng.zipf(1.4, 20_000), 10**6)}
+    groups = fd.private_group_by(frame, "key", keys=fd.KeyThreshold(epsilon=0.5, delta=1e-6))
+    counts = dict(zip(groups.keys, groups.found_counts.value.tolist(), strict=True))
+    expected = sorted(groups.keys, key=lambda key: (-counts[key], groups.keys.index(key)))
+
+    assert len(expected) > 20
+    for number in (1, 7, len(expected), 10**6):
+        found = groups.most_frequent(number)
+        assert found.labels == tuple(expected[:number])
+        assert found.value.tolist() == [counts[key] for key in found.labels]
+        assert found.event == groups.found_counts.event
+        assert found.standard_error == groups.found_counts.standard_error
+        lower, upper = found.interval(0.95)
+        assert np.all((lower <= found.value) & (found.value <= upper))
+
+
+def test_no_keys_have_no_most_frequent_ones_and_other_keys_are_refused():
+    nothing = fd.private_group_by({"k": ["a"]}, "k", keys=fd.KeyThreshold(epsilon=1.0, delta=1e-12))
+
+    assert nothing.most_frequent(3).labels == ()
+    assert nothing.most_frequent(3).value.size == 0
+    with pytest.raises(InvalidParameter, match="number must be"):
+        nothing.most_frequent(0)
+    with pytest.raises(InvalidParameter, match="KeyThreshold"):
+        fd.private_group_by({"k": ["a"]}, "k", keys=["a"]).most_frequent(1)
+
+
 # the optimal rule for one key a unit
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -147,6 +148,45 @@ class PrivateGroups:
 
     def __repr__(self) -> str:
         return f"<PrivateGroups: {len(self.keys)} keys, up to {self._rows} rows a unit>"
+
+    def most_frequent(self, number: int) -> Estimate[Ints]:
+        """Return the found keys with the largest released counts, in descending order: heavy hitters of unknown keys.
+
+        Post-processing of `found_counts`, which `event` has paid for: it costs nothing, with any number, again and
+        again. Of equal counts the one whose key comes first in `keys` is first.
+
+        Parameters
+        ----------
+        number : int
+            How many, ≥ 1; all of them if fewer were found.
+
+        Returns
+        -------
+        Estimate
+            Counts with the noise of `found_counts`, and keys as labels. The largest of noised counts are too high on
+            average, and so are their intervals.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If `number` is out of its domain, or the keys were not found by a `KeyThreshold`.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"word": ["sea"] * 300 + ["whale"] * 900 + ["ship"] * 500 + ["Ishmael"]}
+        >>> groups = fd.private_group_by(frame, "word", keys=fd.KeyThreshold(epsilon=1.0, delta=1e-6))
+        >>> groups.most_frequent(2).labels
+        ('whale', 'ship')
+        """
+        number = _validate.count("number", number)
+        if self.found_counts is None:
+            raise InvalidParameter(
+                "keys must have been found by a KeyThreshold, which releases counts, to be ordered by them"
+            )
+        order = np.argsort(-self.found_counts.value, kind="stable")[:number]
+        labels = tuple(self.keys[place] for place in order.tolist())
+        return replace(self.found_counts, value=self.found_counts.value[order], labels=labels)
 
     @_arrays.quiet
     def count(
