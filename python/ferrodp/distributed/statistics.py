@@ -214,9 +214,10 @@ def private_statistic(
 
     Notes
     -----
-    Statistics: `private_count`, `private_sum`, `private_mean`, `private_histogram`, `private_quantile`,
-    `private_quantiles`, `private_median`, `private_marginals`, and of `private_group_by` with public keys `count`,
-    `sum`, `mean`, `variance` and `histogram`. The proof is in the docstring of `ferrodp.statistics.parts.exact`.
+    Statistics: `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
+    `private_histogram`, `private_top`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
+    `private_max`, `private_bounds`, `private_marginals`, and those of `private_group_by` with public keys. The proof is
+    in the docstring of `ferrodp.statistics.parts.exact`.
 
     What travels without noise is as secret as the rows: integers, for quantiles each different number with how often it
     is there, and with `unit` the rows themselves, each once. Ids are distinguished as in one process, where 7 and 7.0

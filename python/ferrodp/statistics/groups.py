@@ -608,7 +608,9 @@ class PrivateGroups:
         events = [event for each in found for event in each.events]
         levels = ", ".join(f"{float(ratio):g}" for ratio in ratios)
         said = self._said(spent, f"quantiles {levels}", name, points.ends(True))
-        event = of_groups.released(said, held, self._present(held), self._size, events, choose)
+        event = of_groups.released(
+            said, held, self._present(held), self._size, events, choose, (points, ratios, level, self.keys, self._of)
+        )
         return spent.estimate(
             np.array(values, np.float64), None, event, what, labels=labels, _laws=tuple(laws) if laws else None
         )

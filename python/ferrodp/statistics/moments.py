@@ -30,6 +30,7 @@ from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Transformed, variance_interval
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.statistics.rows.times import Clock, of_bounds
 from ferrodp.tickets import Ticket
 
@@ -100,8 +101,11 @@ def private_variance(
         sums._mechanism(part, about.distances),
         sums._mechanism(part, about.squares),
     )
-    exact = array.size, *_totals(array, about)
     event = ComposedEvent(events=tuple(each.event for each in mechanisms))
+    size, first_halves, second_halves = passed(
+        lambda: (array.size, *_halves(array, about)), lambda: (event, about, spent.unit)
+    )
+    exact = size, sums.whole_steps(first_halves), sums.whole_steps(second_halves)
     said = spent.says("variance", values, (about.lower, about.upper))
     # mutant: a-part-of-the-variance-is-free
     sources = said.sources(*event.events, null_distance=None)
@@ -184,13 +188,13 @@ class About(NamedTuple):
         return Variance(value, error, interval)
 
 
-def _totals(array: Column, about: About) -> tuple[int, int]:
-    """Return the sums of the distances and of their squares less half the largest, in grid steps."""
+def _halves(array: Column, about: About) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the sums of the distances and of their squares less half the largest, before they are rounded."""
     first, second = [], []
     for part in array.floats():
         first.append(sums.summed(about.distances.quantized(about.distance(part))))
         second.append(sums.summed(about.squares.quantized(about.square(part))))
-    return sums.exact_total(first), sums.exact_total(second)
+    return sums.added_halves(first), sums.added_halves(second)
 
 
 @_arrays.quiet

@@ -34,6 +34,7 @@ from ferrodp.statistics.counts import by_category, matching, public_labels
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.keys.contributions import units
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_distinct", "private_top"]
@@ -192,8 +193,8 @@ def private_top(
     mechanism = spent.share(1, 2).mechanism(ends * moved, dimension=wanted)
     event = ComposedEvent(events=(*[choice.event] * wanted, mechanism.event))
     said = spent.says(f"the {wanted} most frequent of {size} public categories", values)
+    counts = passed(lambda: by_category(found, known), lambda: (event, known, wanted, spent.unit))
     *drawn, last = said.sources(*event.events, null_distance=None)
-    counts = by_category(found, known)
     left = np.arange(size)
     chosen = []
     for each in drawn:

@@ -6,11 +6,13 @@ A release is a function of the table in two steps. *Counting*: T(D), integers or
 *The merged release is the release of the whole table.* Let D be the rows of D₁, …, Dₚ, each row in one of them, and
 let T be *additive*: T(D) = T(D₁) + … + T(Dₚ). That holds for every T here, because each row adds integers that depend
 on that row alone, and multisets are united with their multiplicities; nothing is rounded before the sum is whole
-(`sums.rounded_steps` comes after). On part i the statistic runs with the very arguments of the release, and stops with
-T(Dᵢ). On the driver it runs on no rows, with Σ T(Dᵢ) = T(D) in place of the integers of no rows; from there on it is
-M(T(D)): the same integers, mechanism, event, payment and interval as in one process. So are law and sensitivity. What M
-is made of must not depend on the rows it sees: that it is the same on all parts and on the driver is compared, as a
-digest, before anything is paid.
+(`sums.rounded_steps` comes after). Of a variance these are the row, its distance from the middle and the square of
+that, in parts of a step; of a top and of bounds, the count of a category or bin; of an extreme, a number of the
+multiset; of quantiles of groups, a number of the group's own. On part i the statistic runs with the very arguments of
+the release, and stops with T(Dᵢ). On the driver it runs on no rows, with Σ T(Dᵢ) = T(D) in place of the integers of no
+rows; from there on it is M(T(D)): the same integers, mechanism, event, payment and interval as in one process. So are
+law and sensitivity. What M is made of must not depend on the rows it sees: that it is the same on all parts and on the
+driver is compared, as a digest, before anything is paid.
 
 *Units.* With a column of units T(D) = Σᵤ t(rows of u in their order, coins of u) is additive over parts that have all
 rows of a unit (`keys.contributions` proves that a unit is decided by its own rows and coins). With ``keep="first"`` and
@@ -162,6 +164,17 @@ def passed_rows(rows: Callable[[], npt.NDArray[np.float64]], public: Callable[[]
     return rows() if mode is None else mode.passed(lambda: Multiset.of(rows()), digest(public())).rows
 
 
+def passed_groups(
+    rows: Callable[[], Iterator[npt.NDArray[np.float64]]], public: Callable[[], Any]
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Go through the same for the numbers of each of several groups; those of one are in memory at a time."""
+    mode = _MODE.get()
+    if mode is None:
+        return rows()
+    found = mode.passed(lambda: [Multiset.of(each) for each in rows()], digest(public()))
+    return (each.rows for each in found)
+
+
 def name_of(values: Any) -> str | None:
     """Return the name of a column of the table in partitions; None for anything else."""
     mode = _MODE.get()
@@ -175,8 +188,8 @@ def check_source() -> None:
     # mutant: statistic-without-a-sum-of-parts-is-drawn-on-a-part
     if mode is not None and not mode.has_passed:
         raise InvalidParameter(
-            "release must be a count, sum, mean, histogram, quantile, table or a statistic of groups with public keys: "
-            "others have no integers that add up over partitions"
+            "release must be a count, sum, mean, variance, histogram, quantile, extreme, bounds, top, table or a "
+            "statistic of groups with public keys: others have no integers that add up over partitions"
         )
 
 

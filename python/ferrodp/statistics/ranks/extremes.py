@@ -55,6 +55,7 @@ from ferrodp.statistics._column import Column, Keep, Missing
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.parts.exact import passed, passed_rows
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks import quantiles
 from ferrodp.statistics.ranks.candidates import Listed, Rank
@@ -155,8 +156,11 @@ def private_bounds(
     ends = 2 if spent.replaces else 1
     # mutant: rows-of-a-unit-in-several-bins-of-the-bounds
     mechanism = spent.mechanism(ends * moved, squared_l2_sensitivity=ends * moved**2, dimension=edges.size - 1)
-    # mutant: values-beyond-the-edges-decide-on-the-number-of-rows
-    found = counts._binned(edges, (np.clip(part, edges[0], edges[-1]) for part in held.floats()))
+    found = passed(
+        # mutant: values-beyond-the-edges-decide-on-the-number-of-rows
+        lambda: counts._binned(edges, (np.clip(part, edges[0], edges[-1]) for part in held.floats())),
+        lambda: (mechanism.event, edges, chance, spent.unit),
+    )
     (drawn,) = spent.says("bounds", values).sources(mechanism.event, null_distance=None)
     # mutant: bounds-of-bare-counts
     mechanism.release(found, out=found, source=drawn)
@@ -319,9 +323,10 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, rows: Any, abo
     target = _validate.count("rank", rank, minimum=0, maximum=2**33)
     looked_for = _beyond(target, is_max)
     mechanism = quantiles.mechanism(spent, looked_for)
+    rows = passed_rows(lambda: _candidates.ordered(held), lambda: (mechanism.event, points, target, is_max, spent.unit))
     (drawn,) = spent.sources(mechanism.event, null_distance=None)
     # mutant: largest-candidate-released-without-noise
-    chosen = few.choose(_candidates.ordered(held), looked_for, mechanism, drawn)
+    chosen = few.choose(rows, looked_for, mechanism, drawn)
     missed = few.number * math.exp(-target / mechanism.scale)
     what = f"{'maximum' if is_max else 'minimum'} near rank {target}"
     law = Transformed(_interval(missed, chosen, points, is_max))
@@ -338,8 +343,8 @@ def _found(spent: Budget, held: Column, points: Among, is_max: bool) -> Estimate
     further = quantiles.Choice(few, looked_for, quantiles.mechanism(shares[1], looked_for))
     event = quantiles.mechanism(shares[2], _beyond(1, is_max)).event
     events = [within.mechanism.event, further.mechanism.event, event]
+    rows = passed_rows(lambda: _candidates.ordered(held), lambda: (events, points, is_max, spent.unit))
     sources = iter(spent.sources(*events, null_distance=None))
-    rows = _candidates.ordered(held)
     inner, typical = within.of(rows, next(sources)), further.of(rows, next(sources))
     found = _last(shares[2], points, inner, typical, is_max)
     chosen = found.of(rows, next(sources))
