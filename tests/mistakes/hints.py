@@ -79,6 +79,12 @@ def released_sum() -> fd.ClippedSum:
     return total
 
 
+def described(**words: str) -> None:
+    """Enter a block whose releases are described, and leave it."""
+    with fd.tickets.describing(**words):
+        pass
+
+
 def in_block(call: Callable[[], object]) -> object:
     """Call within an open budget."""
     with fd.budget(epsilon=8.0, delta=1e-3):
@@ -104,6 +110,11 @@ STRATEGY = correlated.BufferedToeplitz(num_steps=9, buffers=2)
 SETS = fd.mechanisms.SubsetResponse.calibrated(epsilon=1.0, num_categories=10)
 
 DOORS = [
+    Hint(
+        "at least one of the words must be given",
+        lambda c: described(),
+        lambda c: described(column="age"),
+    ),
     Hint(
         "such as GaussianMechanism(noise_multiplier=...)",
         lambda c: fd.GaussianMechanism(1.0, 1.0),
