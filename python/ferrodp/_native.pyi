@@ -9,6 +9,7 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "AllocationCouples",
     "AllocationLaw",
     "AllocationMoments",
     "AllocationRemoved",
@@ -217,6 +218,13 @@ class BitGenerator:
     def capsule(self) -> Any: ...
     @property
     def lock(self) -> Any: ...
+
+@final
+class AllocationCouples:
+    def __new__(cls, step: tuple[object, ...], steps: int, most: int, /) -> Self: ...
+    @staticmethod
+    def suits(step: tuple[object, ...], steps: int, /) -> bool: ...
+    def law(self, spacing: float, most: int, /) -> AllocationLaw: ...
 
 @final
 class AllocationLaw:

@@ -7,6 +7,7 @@ term of an error that is left out, a mass that is lost.
 KILLERS = {
     "accounting units": "cargo test -p ferrodp-accounting",
     "rotated sums": "cargo test -p ferrodp-accounting --lib -- contour::line::many_epsilons",
+    "couples": "cargo test -p ferrodp-accounting --lib -- allocation::couples",
     "curves": "pytest tests/accounting/accountants/test_curves_of_accountants.py",
 }
 
@@ -199,6 +200,27 @@ MUTANTS = [
         " + mass * surplus",
         "",
         "accounting units",
+    ),
+    (
+        "what sums of a couple's blocks lack is not carried into products",
+        "what-is-missing-of-a-sum",
+        " + (self.excess.0 * other.steps + other.excess.0 * self.steps)",
+        "",
+        "couples",
+    ),
+    (
+        "products of a couple do not follow the row they are split to",
+        "products-of-a-skewed-row",
+        "scale * (sum - to)",
+        "scale * (sum - to) * f64::from(u8::from(to < sum))",
+        "couples",
+    ),
+    (
+        "what is cut off of a couple's sums has no mean",
+        "mean-of-what-is-cut-off",
+        "all_of_it * sum",
+        "0.0 * all_of_it * sum",
+        "couples",
     ),
     (
         "rare values of an allocation are drawn into the smaller ones",

@@ -135,6 +135,9 @@ CALLS = {  # name: (largest k, source)
     "truncated_sample": (10**7, "native.truncated_sample(max(k, 1), 0.01, k // 50)"),
     "binomial_at_most": (2**40, "native.binomial_at_most(k // 3, k, 0.3)"),
     "central_limit_mu": (2**50, "native.central_limit_mu(1.0, 0.01, k, True)"),
+    "AllocationCouples": (
+        1000, "native.AllocationCouples(gaussian, max(k, 2), 1 << 20).law(0.01, 1 << 20).masses()"
+    ),
     "AllocationLaw": (
         1000, "native.AllocationLaw(gaussian, max(k, 2), 0.01, True, 1 << 20).repeated(3, 1 << 20).masses()"
     ),

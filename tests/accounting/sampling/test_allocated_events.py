@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from ferrodp import _native
@@ -18,6 +19,8 @@ from ferrodp.accounting import (
     RandomAllocationEvent,
     RandomizedResponseEvent,
 )
+from ferrodp.accounting._laws import allocated as allocated_laws
+from ferrodp.accounting._laws.dominating_pairs import allocated_step
 from ferrodp.errors import UnsupportedEventError
 
 STEPS = {
@@ -57,6 +60,58 @@ def test_rare_values_of_discrete_noise_are_in_the_lower_end(scale, delta):
 
     assert 0.0 < found.lower <= found.upper
     assert found.lower >= 0.96 * found.upper
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-12, 1e-20])
+@pytest.mark.parametrize(
+    "step", [GaussianEvent(noise_multiplier=1.0), STEPS["discrete Gaussian"]], ids=["real", "whole"]
+)
+def test_two_of_a_hundred_steps_are_within_a_per_cent(step, delta):
+    found = bounds(allocated(step, 100, 2), delta=delta)
+
+    assert 0.99 * found.upper <= found.lower <= found.upper
+
+
+@pytest.mark.parametrize("num_steps", [2, 3, 4])
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+def test_couples_of_steps_cost_no_less_than_all_outcomes_say(num_steps, scale):
+    values = np.arange(-12, 13)
+    without, record = (np.exp(-np.abs(values - at) / scale) for at in (0, 1))
+    masses, ratios = without / np.sum(np.exp(-np.abs(np.arange(-200, 201)) / scale)), record / without
+    mass, mean = np.ones(1), (np.zeros(1), np.zeros(1))
+    for _ in range(num_steps):
+        # Sums, and sums of products, of all outcomes so far.
+        mass = np.outer(mass, masses).ravel()
+        mean = (np.add.outer(mean[0], ratios).ravel(), (mean[1][:, None] + np.outer(mean[0], ratios)).ravel())
+    ratio = mean[1] / math.comb(num_steps, 2)
+    step = allocated_step(
+        allocated(DiscreteLaplaceEvent(scale=scale), num_steps, 2), NeighboringRelation.ADD_OR_REMOVE_ONE
+    )
+    law = ("allocated", _native.AllocationCouples(step, num_steps, 40_000).law(2.0**-8, 40_000))
+    for epsilon in (0.0, 0.3, 1.0, 1.5):
+        exact = [
+            float(np.sum(mass * np.maximum(ratio - math.exp(epsilon), 0.0))),
+            float(np.sum(mass * np.maximum(1.0 - math.exp(epsilon) * ratio, 0.0))),
+        ]
+        for truth, spec in zip(exact, (law, ("reversed", law)), strict=True):
+            upper = _native.pair_delta([spec], epsilon)[1]
+            # Outcomes beyond ±12 are left out of the sum.
+            assert truth * (1 - 1e-12) <= upper <= 1.1 * truth + 2e-3
+
+
+@pytest.mark.parametrize("selected", [2, 3, 4, 7])
+def test_selected_steps_in_twos_are_between_the_count_and_the_releases_without_an_allocation(selected):
+    step = ("gaussian", 0.7)
+    law = allocated_laws._couples(step, 60, selected)
+    for delta in (1e-6, 1e-12):
+        upper = _native.pair_epsilon([law, ("reversed", law)], delta)[1]
+        count = max(
+            _native.allocation_counted_lower(step, (60, selected, 1), direction, "epsilon", delta)
+            for direction in ("remove", "add")
+        )
+        several = PldAccountant()
+        several.compose(GaussianEvent(noise_multiplier=0.7), selected)
+        assert 0.9 * upper <= count <= upper <= several.epsilon(delta)
 
 
 def exact_delta(epsilon_of_step, num_steps, num_selected, epsilon, direction):

@@ -6,6 +6,9 @@ all divisions equally likely, and let the record take part in one step of each. 
 likely, and whoever learns the blocks as well learns no less. Given the blocks, the likelihood ratio is the product of
 their means, and a convex function of it is convex in the ratio of each step by itself: going backward in time, as for
 one block, its mean is largest if all ratios have the law of the pair.
+
+Where a few steps outweigh all others, two steps of one block of twice the length are closer to the truth: its laws are
+`couples` in the Rust module. The selected steps are divided in twos, and one by itself if their number is odd.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ MAX_NODES = 40_000
 NODES = 3_000
 """Of the law of a round, about, unless a spacing is given."""
 _FINEST, _WIDEST = 1e-7, 2.0**-6
+_OF_COUPLES = 2.0**-8
+"""The spacing of laws of couples, whose nodes were farther apart before."""
 MAX_STEPS = 2**53
 
 
@@ -46,6 +51,9 @@ def _law(step: Spec, steps: int, selected: int, spacing: float | None, *, is_upp
     if spacing is not None:
         return _fitting(step, steps, selected, spacing, is_upper)
     spacing = _WIDEST
+    couples = _couples(step, steps, selected) if is_upper else None
+    if couples is not None:
+        return couples
     while True:
         law = _fitting(step, steps, selected, spacing, is_upper)
         if law is None:
@@ -55,6 +63,23 @@ def _law(step: Spec, steps: int, selected: int, spacing: float | None, *, is_upp
         if nodes > NODES // 2 or finer < _FINEST:
             return law
         spacing = finer
+
+
+def _couples(step: Spec, steps: int, selected: int) -> Spec | None:
+    """Return the law from above of selected steps in twos, or None if it is not the one to take."""
+    if selected < 2 or not _native.AllocationCouples.suits(step, 2 * steps // selected):
+        return None
+    alone = steps // selected if selected % 2 else 0
+    try:
+        law = _native.AllocationLaw(step, alone, _OF_COUPLES, True, MAX_NODES) if alone else None
+        for length, times in blocks(steps - alone, selected // 2):
+            block = _native.AllocationCouples(step, length, MAX_NODES).law(_OF_COUPLES, MAX_NODES)
+            if times > 1:
+                block = block.repeated(times, MAX_NODES)
+            law = block if law is None else law.joined(block, MAX_NODES)
+    except MemoryError:
+        return None
+    return ("allocated", law)
 
 
 def _fitting(step: Spec, steps: int, selected: int, spacing: float, is_upper: bool) -> Spec | None:

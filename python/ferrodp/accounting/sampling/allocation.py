@@ -55,8 +55,8 @@ def random_allocation_delta_bounds(
     -------
     Bounds
         Where one step is selected, both are bounds on the same law. With 1 < `num_selected` < `num_steps` the upper one
-        is that of a mechanism that also shows into which blocks of steps the selected ones fall, and the lower one that
-        of a count of what is released: with few steps they differ by some per cent, most of which is the upper one's.
+        is that of a mechanism that also shows into which blocks of steps the selected ones fall, one or two in each,
+        and the lower one that of a count of what is released: they differ by a per cent, or two where δ is far out.
 
     Raises
     ------

@@ -20,16 +20,18 @@
 //! of the pair. What P has where Q has nothing is a mean that `r̄` lacks.
 //!
 //! `two` answers for `T = 2` by one integral; `grid` has two discrete laws that enclose that of `r̄` in convex order, for any
-//! `T`; `counted` bounds from below rounds with several steps a record; `moment` bounds the Rényi divergence of the second
+//! `T`; `couples` has one for two selected steps; `counted` bounds from below rounds with several steps a record; `moment` bounds the Rényi divergence of the second
 //! direction, `removed` that of the first.
 
 mod counted;
+mod couples;
 mod grid;
 mod moment;
 mod removed;
 mod two;
 
 pub use counted::lower as counted_lower;
+pub use couples::Couples;
 pub use grid::Allocation;
 pub use moment::AddedMoments;
 pub use removed::RemovedMoments;

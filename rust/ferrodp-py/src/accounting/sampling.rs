@@ -4,7 +4,7 @@ use core::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use ferrodp_accounting::contour::Quantity;
-use ferrodp_accounting::sampling::allocation::{self, AddedMoments, Allocation, RemovedMoments};
+use ferrodp_accounting::sampling::allocation::{self, AddedMoments, Allocation, Couples, RemovedMoments};
 use ferrodp_accounting::sampling::fixed_size::{self, moments};
 use ferrodp_accounting::sampling::truncated::Truncated;
 use ferrodp_accounting::types::{Bounds, Question, Rounding};
@@ -210,6 +210,35 @@ impl AllocationLaw {
     }
 }
 
+/// The law of two of so many steps, before it is on losses; see `ferrodp.accounting._laws.allocated`.
+#[pyclass(frozen, module = "ferrodp._native")]
+struct AllocationCouples(Couples);
+
+#[pymethods]
+impl AllocationCouples {
+    /// Makes the law for a pair of laws of one step.
+    #[new]
+    #[pyo3(signature = (step, steps, most, /))]
+    fn new(py: Python<'_>, step: Spec, steps: u64, most: usize) -> Result<Self> {
+        let pair = pairs(&[step])?.swap_remove(0);
+        let too_many = || PyMemoryError::new_err("the law would need too many nodes");
+        Ok(ask(py, || Couples::new(&*pair, steps, most))?.map(Self).ok_or_else(too_many)?)
+    }
+
+    /// Whether the law of this step is likely to be tighter than that of two blocks.
+    #[staticmethod]
+    #[pyo3(signature = (step, steps, /))]
+    fn suits(py: Python<'_>, step: Spec, steps: u64) -> Result<bool> {
+        let pair = pairs(&[step])?.swap_remove(0);
+        ask(py, || Couples::suits(&*pair, steps))
+    }
+
+    #[pyo3(signature = (spacing, most, /))]
+    fn law(&self, py: Python<'_>, spacing: f64, most: usize) -> Result<AllocationLaw> {
+        found(ask(py, || self.0.on(spacing, most))?)
+    }
+}
+
 fn found(law: Option<Allocation>) -> Result<AllocationLaw> {
     let too_many = || PyMemoryError::new_err("the law would need too many nodes");
     Ok(law.map(|law| AllocationLaw(Arc::new(law))).ok_or_else(too_many)?)
@@ -217,6 +246,7 @@ fn found(law: Option<Allocation>) -> Result<AllocationLaw> {
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<AllocationCouples>()?;
     module.add_class::<AllocationLaw>()?;
     module.add_class::<AllocationMoments>()?;
     module.add_class::<AllocationRemoved>()?;

@@ -39,27 +39,27 @@ use crate::pld::pair::{LossPair, Mass};
 use crate::types::Rounding;
 
 /// Mass or mean that is cut off at an end of a law, at most, in units of the mean.
-const CUT_MASS: f64 = 1e-28;
+pub(super) const CUT_MASS: f64 = 1e-28;
 
 /// The widest spacing of the laws of few steps, unless that of all is wider; and as a part of the range of one step's losses.
 const COARSEST_SPACINGS: (f64, f64) = (0.016, 1.0 / 300.0);
 
 /// A law on the grid of spacing `h·2^level`.
 #[derive(Clone, Debug, PartialEq)]
-struct Law {
-    level: u32,
+pub(super) struct Law {
+    pub(super) level: u32,
     /// Index of the first node.
-    first: i64,
-    masses: Vec<f64>,
+    pub(super) first: i64,
+    pub(super) masses: Vec<f64>,
     /// Mass at 0.
-    zero: f64,
+    pub(super) zero: f64,
     /// Mean that is missing above the last node.
-    excess: f64,
+    pub(super) excess: f64,
     /// How many steps it is the sum of.
-    steps: f64,
+    pub(super) steps: f64,
     /// Relative errors of masses and of values, in units.
-    mass_error: f64,
-    value_error: f64,
+    pub(super) mass_error: f64,
+    pub(super) value_error: f64,
 }
 
 impl Law {
@@ -72,17 +72,17 @@ impl Law {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
     grid: Grid,
-    law: Law,
+    pub(super) law: Law,
     losses: Vec<f64>,
-    p: Vec<f64>,
+    pub(super) p: Vec<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Grid {
-    h: f64,
-    offset: f64,
-    side: Rounding,
-    cut: f64,
+pub(super) struct Grid {
+    pub(super) h: f64,
+    pub(super) offset: f64,
+    pub(super) side: Rounding,
+    pub(super) cut: f64,
 }
 
 impl Allocation {
@@ -114,7 +114,7 @@ impl Allocation {
         Self { grid: self.grid, law: self.law.copy(), losses: copied(&self.losses), p: copied(&self.p) }
     }
 
-    fn made(grid: Grid, law: Law) -> Self {
+    pub(super) fn made(grid: Grid, law: Law) -> Self {
         let losses: Vec<f64> = gathered((0..law.masses.len()).map(|i| (law.first + i as i64) as f64 * grid.h));
         // mutant: p-masses-of-an-allocation
         let p = gathered(losses.iter().zip(&law.masses).map(|(&loss, &mass)| mass * exp(loss)));
@@ -246,7 +246,7 @@ impl Grid {
     }
 
     /// Returns the law of the sum of steps, by doubling.
-    fn sum_of(&self, pair: &dyn LossPair, steps: u64, most: usize) -> Option<Law> {
+    pub(super) fn sum_of(&self, pair: &dyn LossPair, steps: u64, most: usize) -> Option<Law> {
         let fits = |a: &Law, b: &Law| a.masses.len() + b.masses.len() < 8 * most;
         let coarsest = self.coarsest(pair);
         let level = |doublings: u32| (doublings / 2).min(coarsest);
@@ -408,7 +408,7 @@ impl Grid {
     }
 
     /// Cuts the ends off where next to nothing is: see the head of this file.
-    fn cut(&self, law: &mut Law) {
+    pub(super) fn cut(&self, law: &mut Law) {
         let spaced = self.at(law.level);
         let mut last = law.masses.len();
         let (mut mean, limit) = (0.0, self.cut * law.steps);
