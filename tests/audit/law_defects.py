@@ -192,8 +192,16 @@ _OTHERS = "how one record decides on others: the tests of neighbors look at that
 _COUNTERS = "audits draw single releases: totals of counters are compared with their law, persons with every database"
 _CORRELATED = "no audit looks at several steps of one run, which share the noise: its killer measures their joint law"
 _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables are enumerated, and neighbors replayed"
+_READING = "no audit reads files: what is read is compared, type by type, with a whole column and with a slow reader"
 _PARTS = "no audit cuts a table into partitions: its killer compares every cut of all small tables with one process"
 NOT_FOUND: dict[str, str] = {
+    "rows of one unit are decided in two parts": "columns of an audit are short: parts are compared with one part",
+    "missing ids of numbers are one unit": _READING,
+    "missing names of a file are a name like others": _READING,
+    "equal labels of a file are one although they are two instants": _READING,
+    "nulls of one block of a file are lost": _READING,
+    "integers of a file are cut to the bits of earlier ones": _READING,
+    "missing rows pass a condition": _READING,
     "residuals that other programs get still have their margins": _AFTERWARDS,
     "residuals that other programs get are said to be exacter than they are": _AFTERWARDS,
     "equal numbers of two partitions count once": _PARTS,

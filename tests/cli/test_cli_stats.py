@@ -13,7 +13,8 @@ import pytest
 import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent
 from ferrodp.cli.stats import command as stats_command
-from ferrodp.cli.stats import tables
+from ferrodp.cli.stats import parquet, tables, text
+from ferrodp.cli.stats.columns import How
 
 Run = Callable[..., Any]
 ROWS = 4000
@@ -225,11 +226,12 @@ def test_parquet_is_read_by_polars_where_pyarrow_is_not_installed(
     options = ("--count", "--mean", "age:0,100", "--epsilon", 8, "--group-by", "region=north,south", "--json")
     statistics = ferrodp("stats", "visits.parquet", *options).json["statistics"]
     ages = [[row["age"] for row in visits if row["region"] == name and row["age"]] for name in ("north", "south")]
-    assert isinstance(tables.table("visits.parquet"), tables._ByPolars)
+    with tables.opened(How("visits.parquet", separator="")) as table:
+        assert isinstance(table, parquet.ByPolars)
+        assert table.read(set(), set(), lambda _: None).rows == ROWS
     rows = [sum(row["region"] == name for row in visits) for name in ("north", "south")]
     assert np.abs(np.array(statistics[0]["values"]) - rows).max() < 10  # noise of scale 1/4: 40 of them, 1e-17
     assert np.abs(np.array(statistics[1]["values"]) - [np.mean(each) for each in ages]).max() < 2
-    assert tables.table("visits.parquet").columns(set())[""].size == ROWS
     Path("broken.parquet").write_bytes(b"no")
     assert ferrodp("stats", "broken.parquet", "--count", "--epsilon", 1).error.endswith("is not a Parquet file\n")
 
@@ -260,15 +262,11 @@ def test_all_statistics_are_one_charge_before_a_row_is_read(
 
 
 def test_a_failure_after_the_charge_and_before_noise_gives_it_back(shell: Run, ferrodp: Run, visits: Any) -> None:
-    columns = stats_command._tables._Csv.columns
-
-    def fail(self: Any, names: set[str], *, empty: bool = False) -> Any:
-        if not empty:
-            raise MemoryError
-        return columns(self, names, empty=empty)
+    def fail(*_: Any) -> Any:
+        raise MemoryError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats_command._tables._Csv, "columns", fail)
+        patch.setattr(text.Texts, "read", fail)
         found = ferrodp(
             *("stats", "visits.csv", "--count", "--epsilon", 0.5, "--ledger", "budget.db", "--scope", "survey")
         )
@@ -301,7 +299,7 @@ def test_a_failure_after_the_charge_and_before_noise_gives_it_back(shell: Run, f
         (["visits.csv", "--count", "--epsilon", 1, "--ledger", "none.db", "--scope", "a"], 8, "none.db"),
         (["visits.csv", "--count", "--epsilon", 1, "--ledger", "budget.db", "--scope", "a"], 7, "survey"),
         (["none.csv", "--count", "--epsilon", 1], 15, "No such file"),
-        (["visits.txt", "--count", "--epsilon", 1], 15, "must end in .csv or .parquet"),
+        (["visits.txt", "--count", "--epsilon", 1], 15, "must end in .csv, .tsv or .parquet"),
         (["empty.csv", "--count", "--epsilon", 1], 15, "names of columns"),
         (["twice.csv", "--count", "--epsilon", 1], 15, "two columns of one name"),
     ],

@@ -19,11 +19,76 @@ KILLERS = {
     "values": "pytest tests/statistics/test_values.py",
     "times of columns": "pytest tests/statistics/test_times_of_columns.py",
     "calendars": "pytest tests/statistics/test_calendars.py",
+    "gathered rows": "pytest tests/statistics/test_gathered_rows.py",
+    "tables of a shell": "pytest tests/cli/test_cli_stats_files.py",
     "units of columns": "pytest tests/statistics/test_units_of_columns.py",
     "populations": "pytest tests/statistics/test_populations.py -k 'differences or refused'",
 }
 
 MUTANTS = [
+    (
+        "rows of one unit are decided in two parts",
+        "rows-of-a-unit-decided-in-two-parts",
+        "ends = np.searchsorted(rows, np.arange(PART, int(rows[-1:].sum()), PART))",
+        "yield from np.split(np.arange(owners.size), np.arange(PART, owners.size, PART)); return",
+        "gathered rows",
+    ),
+    (
+        "missing ids of numbers are one unit",
+        "missing-ids-are-one-unit",
+        "codes[missing] = -1",
+        "codes[missing] = 0",
+        "gathered rows",
+    ),
+    (
+        "missing names of a file are a name like others",
+        "missing-names-of-a-file-are-one-name",
+        "part[absent[part]] = -1",
+        "pass",
+        "gathered rows",
+    ),
+    (
+        "equal labels of a file are one although they are two instants",
+        "equal-labels-of-a-file-are-one",
+        "(canonical(entry) or (None, entry))[:2]",
+        "entry",
+        "gathered rows",
+    ),
+    (
+        "nulls of one block of a file are lost",
+        "nulls-of-one-block-lost",
+        "np.zeros(values.size, np.bool_) if nulls is None else nulls",
+        "np.zeros(values.size, np.bool_)",
+        "gathered rows",
+    ),
+    (
+        "integers of a file are cut to the bits of earlier ones",
+        "wide-integers-cut-to-the-bits-of-earlier-ones",
+        "_fits(least, most, kind, bits) and bits >= self._bits",
+        "bits >= self._bits",
+        "gathered rows",
+    ),
+    (
+        "missing rows pass a condition",
+        "missing-rows-pass-a-condition",
+        "[*map(test, block.entries), False]",
+        "[*map(test, block.entries), True]",
+        "gathered rows",
+    ),
+    (
+        "of several conditions of a command the last one alone selects",
+        "last-of-several-conditions-alone",
+        "found if kept is None else kept & found",
+        "found",
+        "tables of a shell",
+    ),
+    (
+        "a point among decimal commas is a decimal point",
+        "point-among-decimal-commas-is-a-decimal-point",
+        'math.nan if "." in cell else number_of',
+        "number_of",
+        "tables of a shell",
+    ),
     (
         "missing times count as the first day",
         "missing-times-count-as-the-first-day",
@@ -279,8 +344,8 @@ MUTANTS = [
     (
         "which rows of a unit count depends on how many rows others have",
         "subset-of-a-unit-depends-on-the-rows-of-others",
-        "order = _by_owner_and_coin(owners, coins)",
-        "order = _by_owner_and_coin(owners, coins ^ np.uint32(int((owners >= 0).sum())))",
+        "else _by_owner_and_coin(whose, coins[part])",
+        "else _by_owner_and_coin(whose, coins[part] ^ np.uint32(int((owners >= 0).sum())))",
         "labels of rows",
     ),
     (

@@ -14,7 +14,8 @@ from ferrodp.cli._console import Console, Report
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe
 from ferrodp.cli.releasing import payment as _payment
-from ferrodp.cli.stats import tables as _tables
+from ferrodp.cli.stats import text as _text
+from ferrodp.cli.stats.columns import How
 from ferrodp.counters import Counter, CounterStream
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
@@ -165,12 +166,12 @@ def _rows(args: Args) -> tuple[Any, Any]:
     """Return who and what of each row; text, whatever the cells look like."""
     if Path(args.table).suffix != ".csv":
         raise files.FileRefused(args.table, "must end in .csv")
-    table = _tables.table(args.table)
-    for name in (args.unit, args.column):
-        if name not in table.names:
-            raise files.FileRefused(args.table, f"has no column {name!r}")
-    columns = table.columns({args.unit, args.column})
-    return columns[args.unit].cells, columns[args.column].cells
+    with _text.opened(How(args.table)) as table:
+        for name in (args.unit, args.column):
+            if name not in table.names:
+                raise files.FileRefused(args.table, f"has no column {name!r}")
+        units, counters = table.cells((args.unit, args.column))
+        return units, counters
 
 
 def _report(args: Args, stream: CounterStream) -> Report:

@@ -209,7 +209,7 @@ def blocks(array: npt.NDArray[Any], at_least: int = 0) -> Iterator[npt.NDArray[A
         yield array[start : start + rows]
 
 
-def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> None:
+def add_counts(counts: npt.NDArray[np.int64], places: npt.NDArray[np.signedinteger[Any]]) -> None:
     """Count every place; where there are far more counts than places, in time that does not grow with them."""
     if counts.size <= 4 * places.size:
         counts += np.bincount(places, minlength=counts.size)

@@ -32,6 +32,9 @@ from ferrodp.errors import InvalidArrayType
 KINDS = "biuf"
 """Kinds of dtypes that are numbers."""
 
+PART = 1 << 18
+"""Rows that are taken at a time where copies of a whole column would take memory."""
+
 LIST = "convert it with [float(value) for value in values]"
 _COERCED = 'errors="coerce"): what is no number becomes missing'
 NUMPY = f"convert it with pandas.to_numeric(values, {_COERCED}"
@@ -65,6 +68,8 @@ class Labels:
     conversion: str
     entries: Sequence[Any] | None = None
     is_list: bool = False
+    all_different: bool = False
+    """Whether entries are strings of which no two are equal: then places say which rows are."""
 
     @property
     def is_open(self) -> bool:
@@ -75,15 +80,17 @@ class Labels:
         """Yield for each row, or entry, what it is compared by; None if it is missing."""
         return keys_of(self.values.tolist() if self.entries is None else self.entries)
 
-    def places(self, known: Sequence[Any]) -> npt.NDArray[np.intp]:
-        """Return for each row its place in a list of public labels, −1 if it is none of them, or missing."""
+    def places(self, known: Sequence[Any]) -> Iterator[npt.NDArray[np.intp]]:
+        """Yield for each row its place in a list of public labels, −1 if it is none of them or missing, in parts."""
         table = {label: place for place, label in enumerate(keys_of(known))}
         table.pop(None, None)
         found = [table.get(key, -1) for key in self.compared()]
         if self.entries is None:
-            return np.array(found, np.intp)
-        codes: npt.NDArray[np.intp] = np.array([*found, -1], np.intp)[self.values]
-        return codes
+            yield np.array(found, np.intp)
+            return
+        held = np.array([*found, -1], np.intp)
+        for start in range(0, self.values.size, PART):
+            yield held[self.values[start : start + PART]]
 
     def present(self) -> npt.NDArray[np.bool_]:
         """Return which rows are not missing: not None, NaN, NaT or NA."""
@@ -104,7 +111,9 @@ class Labels:
 
 
 def column(values: Any, name: str) -> Numbers | Labels | None:
-    """Return a column of pandas, polars or Arrow, or None if it is none."""
+    """Return a column of pandas, polars or Arrow, or None if it is none; one that is read already as it is."""
+    if isinstance(values, (Numbers, Labels)):
+        return values
     module = type(values).__module__
     package = module.partition(".")[0] if isinstance(module, str) else ""
     if package not in ("pandas", "polars", "pyarrow"):

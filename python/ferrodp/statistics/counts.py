@@ -370,7 +370,7 @@ def by_category(found: Numbers | Labels, known: Known) -> npt.NDArray[np.int64]:
 def places(found: Numbers | Labels, known: Known) -> Iterator[npt.NDArray[np.intp]]:
     """Yield for each row the place of its value among public ones, −1 if it is none of them or missing, in parts."""
     if isinstance(found, Labels):
-        yield found.places(known.tolist() if isinstance(known, np.ndarray) else known)
+        yield from found.places(known.tolist() if isinstance(known, np.ndarray) else known)
         return
     assert isinstance(known, np.ndarray)  # `matching` refuses others
     order = np.argsort(known, kind="stable")
@@ -381,6 +381,15 @@ def places(found: Numbers | Labels, known: Known) -> Iterator[npt.NDArray[np.int
         # mutant: nulls-counted-as-zeros
         equal = ascending[place] == part if nulls is None else (ascending[place] == part) & ~next(nulls)
         yield np.where(equal, order[place], -1)
+
+
+def placed(found: Numbers | Labels, known: Known) -> npt.NDArray[np.int32]:
+    """Return the same as one array, of half the size: there are at most `MAX_BINS` public values."""
+    codes, start = np.empty(found.values.size, np.int32), 0
+    for part in places(found, known):
+        codes[start : start + part.size] = part
+        start += part.size
+    return codes
 
 
 def _counted(places: npt.NDArray[np.intp], size: int) -> npt.NDArray[np.int64]:

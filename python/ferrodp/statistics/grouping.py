@@ -20,7 +20,7 @@ from ferrodp.statistics._budget import Budget, budget
 from ferrodp.statistics._column import column_of, read
 from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics._noise import Additive
-from ferrodp.statistics.counts import MAX_BINS, matching, places, public_labels
+from ferrodp.statistics.counts import MAX_BINS, matching, placed, public_labels
 from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, units
@@ -35,7 +35,7 @@ __all__ = ["private_group_by"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _FINDERS = (KeyThreshold, KeySelection, KeyUnion)
-Places = npt.NDArray[np.intp]
+Places = npt.NDArray[np.signedinteger[Any]]
 
 
 @_arrays.quiet
@@ -197,7 +197,7 @@ def _given(columns: Sequence[Numbers | Labels], names: list[str], keys: Any) -> 
         codes = found[0][0]
         for place, each in found[1:]:
             # mutant: row-without-one-of-its-keys-counts
-            codes = np.where((codes >= 0) & (place >= 0), codes * len(each) + place, -1)
+            codes = np.where((codes >= 0) & (place >= 0), codes * np.int64(len(each)) + place, -1)
         return codes, labels if len(names) > 1 else tuple(label[0] for label in labels)
     rows = list(keys) if isinstance(keys, (list, tuple)) else []
     if not rows or not all(isinstance(row, tuple) and len(row) == len(names) for row in rows):
@@ -227,8 +227,7 @@ def _placed(column: Numbers | Labels, keys: Any, name: str) -> tuple[Places, tup
     if isinstance(keys, CalendarBins):
         return calendars.places(keys, column, name), keys.labels
     known = matching(public_labels(keys, name), column, name)
-    codes = np.concatenate([np.zeros(0, np.intp), *places(column, known)])
-    return codes, tuple(known.tolist() if isinstance(known, np.ndarray) else known)
+    return placed(column, known), tuple(known.tolist() if isinstance(known, np.ndarray) else known)
 
 
 def _kept(

@@ -34,10 +34,10 @@ from ferrodp.random import NoiseSource
 from ferrodp.statistics import moments, sums
 from ferrodp.statistics._budget import Bounds, Budget, Mechanism, budget
 from ferrodp.statistics._budget import bounds as _bounds
-from ferrodp.statistics._column import Column, blocks, column, column_of, read
-from ferrodp.statistics._foreign import Labels, Numbers
+from ferrodp.statistics._column import Column, add_counts, blocks, column, column_of, read
+from ferrodp.statistics._foreign import PART, Labels, Numbers
 from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
-from ferrodp.statistics.counts import bin_places, check_binning, matching, places, public_labels, timed_edges
+from ferrodp.statistics.counts import bin_places, check_binning, matching, placed, public_labels, timed_edges
 from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.parts.exact import passed
@@ -51,6 +51,7 @@ __all__ = ["PrivateGroups"]
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 Ints = npt.NDArray[np.int64]
+Places = npt.NDArray[np.signedinteger[Any]]
 
 
 class Part(NamedTuple):
@@ -66,7 +67,7 @@ class Part(NamedTuple):
 class Bins(NamedTuple):
     """The bin of each row, −1 for none, and what the bins are called."""
 
-    places: npt.NDArray[np.intp]
+    places: Places
     labels: tuple[Any, ...]
 
     @classmethod
@@ -76,7 +77,7 @@ class Bins(NamedTuple):
         if bins is None:
             known = matching(public_labels(categories), found, "categories")
             labels = tuple(known.tolist() if isinstance(known, np.ndarray) else known)
-            return cls(np.concatenate([np.zeros(0, np.intp), *places(found, known)]), labels)
+            return cls(placed(found, known), labels)
         if isinstance(bins, CalendarBins):
             return cls(calendars.places(bins, found, "values"), bins.labels)
         clock, edges = timed_edges(bins)
@@ -86,9 +87,10 @@ class Bins(NamedTuple):
         names = tuple(in_words(edges if clock is None else clock._replace(whole=True).moments(edges)))
         return cls(inside if held.nulls is None else np.where(held.nulls, -1, inside), names)
 
-    def cells(self, codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return the place of each row among the bins of all groups, −1 for none."""
-        return np.where((codes >= 0) & (self.places >= 0), codes * len(self.labels) + self.places, -1)
+    def cells(self, codes: Places, rows: slice) -> Places:
+        """Return the place of each of some rows among the bins of all groups, −1 for none."""
+        groups, places = codes[rows], self.places[rows]
+        return np.where((groups >= 0) & (places >= 0), groups * np.int64(len(self.labels)) + places, -1)
 
 
 class PrivateGroups:
@@ -120,7 +122,7 @@ class PrivateGroups:
     def __init__(
         self,
         frame: Any,
-        codes: npt.NDArray[np.intp],
+        codes: Places,
         keys: tuple[Any, ...],
         limit: Contribution,
         event: Any = None,
@@ -623,7 +625,7 @@ class PrivateGroups:
         words = spent.words._replace(unit=self._unit, kept=self._of)
         return spent._replace(words=words).says(what + by, name, ends)
 
-    def _count(self, spent: Budget, codes: npt.NDArray[np.intp], bins: Bins | None = None) -> Part:
+    def _count(self, spent: Budget, codes: Places, bins: Bins | None = None) -> Part:
         ends = 2 if spent.replaces else 1
         rows, size = spent.max_contributions, self._size * (1 if bins is None else len(bins.labels))
         # mutant: rows-of-a-unit-in-several-groups
@@ -631,8 +633,12 @@ class PrivateGroups:
         mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=squared, dimension=size)
 
         def exact() -> tuple[Ints, ...]:
-            cells = codes if bins is None else bins.cells(codes)
-            return (np.bincount(cells[cells >= 0], minlength=size).astype(np.int64),)
+            counts = np.zeros(size, np.int64)
+            for start in range(0, codes.size, PART):
+                rows = slice(start, start + PART)
+                cells = codes[rows] if bins is None else bins.cells(codes, rows)
+                add_counts(counts, cells[cells >= 0])
+            return (counts,)
 
         return Part(mechanism, exact)
 
@@ -662,10 +668,10 @@ class PrivateGroups:
 
         def exact() -> tuple[Ints, ...]:
             totals, beyond = np.zeros((2, len(self.keys)), np.int64)
-            for start in range(0, codes.size, 1 << 18):
-                part = codes[start : start + (1 << 18)]
+            for start in range(0, codes.size, PART):
+                part = codes[start : start + PART]
                 taken = part >= 0
-                values = np.array(held.values[start : start + (1 << 18)][taken], np.float64)
+                values = np.array(held.values[start : start + PART][taken], np.float64)
                 halves = grid.quantized(taken_as(values))
                 # bincount adds floats: steps of 31 bits and parts of 22 keep every partial sum below 2⁵³: exact
                 for sums_of_halves, half in zip((totals, beyond), halves, strict=True):
@@ -687,7 +693,7 @@ class PrivateGroups:
         self._any_column(name)
         return column(column_of(self._frame, name), "drop", name, spent.clock)
 
-    def _present(self, found: Numbers | Labels | Column) -> npt.NDArray[np.intp]:
+    def _present(self, found: Numbers | Labels | Column) -> Places:
         """Return the groups of rows, −1 for those that are missing in a column."""
         if isinstance(found, Labels):
             return np.where(found.present(), self._codes, -1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,6 +25,73 @@ class Keys(NamedTuple):
 
     column: str
     keys: tuple[str, ...]
+
+
+class Condition(NamedTuple):
+    """What a value of a column must be for a row to be selected."""
+
+    column: str
+    operator: str
+    written: str
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of which it must be one, or none."""
+        return tuple(self.written.split(","))
+
+
+_CONDITION = re.compile(r"(?P<column>[^<>=!]+)(?P<operator>!=|<=|>=|=|<|>)(?P<value>.+)")
+
+
+def condition(text: str) -> Condition:
+    """Parse ``COLUMN=VALUE,...``, ``COLUMN!=VALUE,...``, or ``COLUMN>=VALUE`` with a number, a date or a time."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not COLUMN=VALUE,VALUE,... or COLUMN>=VALUE, such as region=north or 'age>=18'"
+        )
+    wanted = Condition(found["column"], found["operator"], found["value"])
+    if wanted.operator not in ("=", "!=") and all(parse(wanted.written) is None for parse in (number, moment, of_day)):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not compare with a number, or with a date or a time such as 2026-01-31"
+        )
+    return wanted
+
+
+def number(text: str) -> float | int | None:
+    """Return a number as it is written, None if a text is none."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text) if text.strip().lower() != "nan" else None
+    except ValueError:
+        return None
+
+
+def moment(text: str) -> datetime.datetime | None:
+    """Return a date, or a date and a time of day, of ISO 8601; None if a text is none."""
+    try:
+        return datetime.datetime.fromisoformat(text) if "-" in text else None
+    except ValueError:
+        return None
+
+
+def of_day(text: str) -> datetime.time | None:
+    """Return a time of day of ISO 8601; None if a text is none."""
+    try:
+        return datetime.time.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def separator(text: str) -> str:
+    """Take one character, or ``tab``."""
+    found = "\t" if text in ("tab", "\\t") else text
+    if len(found) != 1 or found in '"\r\n\0' or found.isalnum():
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character such as ; nor tab")
+    return found
 
 
 def bounded(kind: str) -> Callable[[str], Asked]:

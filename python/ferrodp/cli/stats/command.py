@@ -21,6 +21,7 @@ from ferrodp.cli.releasing import payment as _payment
 from ferrodp.cli.stats import asked as _asked
 from ferrodp.cli.stats import tables as _tables
 from ferrodp.cli.stats.asked import Asked, Keys
+from ferrodp.cli.stats.columns import How, Read, Table
 from ferrodp.errors import InvalidParameter, LedgerError
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics import Estimate
@@ -28,6 +29,8 @@ from ferrodp.tickets import ReleasedStatistic, Ticket
 from ferrodp.tickets.statistic import found_statistic
 
 _LEVEL = 0.95
+_STEPS = 100
+"""Of the progress of reading."""
 _BY_GROUP = ("count", "sum", "mean", "variance", "median", "quantiles", "histogram")
 _NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram")
 """What takes a delta; the others are choices."""
@@ -46,6 +49,7 @@ _FIELDS = {
     "neighboring_relation": TEXT,
     "rows_per_unit": INTEGER,
     "unit": maybe(TEXT, "the column that says whose a row is"),
+    "where": many(TEXT),
     "level": NUMBER,
     "statistics": many(
         record(
@@ -85,6 +89,8 @@ def _show(report: Report, console: Console) -> None:
     if report["unit"] is not None:
         whose = f"one {report['unit']}, of whom {rows_of} at most are counted"
     told = {"epsilon": f"{report['epsilon']:g}{delta}, all numbers together", "unit": whose}
+    if report["where"]:
+        told["of rows"] = " and ".join(report["where"])
     if report["ledger"] is not None:
         paid = report["ledger"]
         told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
@@ -120,7 +126,21 @@ def _bounded(name: str, help: str) -> Any:
 
 
 @command(
-    option("file", metavar="FILE", help="a table: .csv with names in the first line, or .parquet"),
+    option(
+        "file",
+        metavar="FILE",
+        help="a table: .csv or .tsv with names in the first line, packed as .gz or not; .parquet; - for standard input",
+    ),
+    option("--separator", type=_asked.separator, metavar="C", help="what stands between cells: one character, or tab"),
+    option("--decimal", choices=[".", ","], default=".", help="the mark before decimals (default: .)"),
+    option(
+        "--where",
+        action="append",
+        type=_asked.condition,
+        metavar="CONDITION",
+        help="select rows before anything is released: COLUMN=VALUE,... or COLUMN!=VALUE,... or COLUMN>=NUMBER (also "
+        "<, <=, >; dates, too), with public values; given several times, all must hold",
+    ),
     option("--count", action="append_const", dest="asked", const=Asked("count"), help="how many rows"),
     option(
         "--distinct",
@@ -171,13 +191,13 @@ def _bounded(name: str, help: str) -> Any:
     show=_show,
     fields=_FIELDS,
 )
-def stats(args: Args, _: Console) -> Report:
+def stats(args: Args, console: Console) -> Report:
     r"""Release statistics of a table in a file.
 
     Release private statistics of the columns of a CSV or Parquet file. Together
     they are (epsilon, delta)-differentially private; each gets an even share.
-    Bounds, edges, names and keys must be public, not read from the data. Missing
-    cells, and cells that hold no number, are left out.
+    Bounds, edges, names, keys and conditions must be public, not read from the
+    data. Missing cells, and cells that hold no number, are left out.
 
     ledger:
       With --ledger all of it is one charge to a scope, made before a row is read,
@@ -201,21 +221,23 @@ def stats(args: Args, _: Console) -> Report:
     rows = _validate.count("--rows-per-unit", args.rows_per_unit, maximum=2**20)
     _check_groups(asked, args)
     _payment.check(args)
-    table = _tables.table(args.file)
-    names = {each.column for each in asked if each.column is not None}
-    names |= {args.group_by.column} if args.group_by else set()
-    names |= {args.unit} if args.unit else set()
-    for name in sorted(names):
-        if name not in table.names:
-            known = ", ".join(table.names[:20]) + (", ..." if len(table.names) > 20 else "")
-            raise InvalidParameter(f"{args.file} must have a column {_validate.shown(name)}; it has {known}")
+    conditions = tuple(args.where or ())
+    how = _tables.how(args.file, args.separator, args.decimal, conditions)
     parts = [_share(epsilon, delta, each, len(asked)) for each in asked]
     relation = NeighboringRelation(args.neighboring_relation)
-    release = _releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
-    release(table.columns(names, empty=True), None)  # of no rows: what this refuses is refused before any row is read
-    with _paid(args, asked, parts, relation) as (told, ticket):
-        estimates = release(table.columns(names), ticket)
-        ledger = told()
+    with _tables.opened(how) as table:
+        numbers = {each.column for each in asked if each.column is not None and not _is_named(each)}
+        names = {each.column for each in asked if each.column is not None and _is_named(each)}
+        names |= {args.group_by.column} if args.group_by else set()
+        names |= {args.unit} if args.unit else set()
+        _check_columns(table, how, {*numbers, *names, *(each.column for each in conditions)})
+        release = _releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
+        release(table.unread(numbers, names), None)  # of no rows: what this refuses is refused before any row is read
+        with _paid(args, asked, parts, relation) as (told, ticket):
+            with console.progress(f"reading {how.shown}", _STEPS) as advance:
+                read = table.read(numbers, names, _steps(advance))
+            estimates = release(read, ticket)
+            ledger = told()
     return {
         "command": "stats",
         "file": args.file,
@@ -224,12 +246,41 @@ def stats(args: Args, _: Console) -> Report:
         "neighboring_relation": relation.value,
         "rows_per_unit": rows,
         "unit": args.unit,
+        "where": [each.column + each.operator + each.written for each in conditions],
         "level": _LEVEL,
         "statistics": [
             _plain(each, estimate, part) for each, estimate, part in zip(asked, estimates, parts, strict=True)
         ],
         "ledger": ledger,
     }
+
+
+def _steps(advance: Callable[[], None]) -> Callable[[float], None]:
+    """Return what takes the share of a file that is read: shares alone are shown, never a number of rows."""
+    done = 0
+
+    def step(share: float) -> None:
+        nonlocal done
+        for _ in range(done, min(int(share * _STEPS), _STEPS)):
+            advance()
+            done += 1
+
+    return step
+
+
+def _is_named(asked: Asked) -> bool:
+    """Whether values of the column are compared, not added up."""
+    return bool(asked.categories) or asked.kind == "distinct"
+
+
+def _check_columns(table: Table, how: How, wanted: set[str]) -> None:
+    for name in sorted(wanted):
+        if name not in table.names:
+            known = ", ".join(table.names[:20]) + (", ..." if len(table.names) > 20 else "")
+            hint = ""
+            if len(table.names) == 1 and (mark := next((mark for mark in ";\t|" if mark in known), "")):
+                hint = f"; give --separator {'tab' if mark == chr(9) else repr(mark)}"
+            raise InvalidParameter(f"{how.shown} must have a column {_validate.shown(name)}; it has {known}{hint}")
 
 
 def _check_groups(asked: list[Asked], args: Args) -> None:
@@ -247,60 +298,58 @@ def _share(epsilon: float, delta: float, asked: Asked, number: int) -> EpsilonDe
 
 
 def _releaser(
-    table: _tables.Table,
+    table: Table,
     asked: list[Asked],
     parts: list[EpsilonDeltaEvent],
     by: Keys | None,
     unit: str | None,
     rows: int,
     relation: NeighboringRelation,
-) -> Callable[[dict[str, Any], Ticket | None], list[Estimate[Any]]]:
+) -> Callable[[Read, Ticket | None], list[Estimate[Any]]]:
     """Return what releases all statistics of some columns."""
 
-    def grouped(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
+    def grouped(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
         assert by is not None
         frame: dict[str, Any] = {}
         for each in asked:
             if each.column is not None:
-                column = columns[each.column]
-                frame[_held(each)] = _labeled(column) if each.categories else table.numbers(column)
-        frame |= {"groups": _labeled(columns[by.column])}
-        frame |= {} if unit is None else {"units": _labeled(columns[unit])}
+                frame[_held(each)] = (read.names if each.categories else read.numbers)[each.column]
+        frame |= {"groups": read.names[by.column]}
+        frame |= {} if unit is None else {"units": read.names[unit]}
         groups = statistics.private_group_by(
             frame,
             "groups",
-            keys=table.labels(columns[by.column], by.keys),
+            keys=table.keys(by.column, by.keys),
             unit=None if unit is None else "units",
             rows_per_unit=rows,
         )
-        named = [table.labels(columns[each.column or ""], each.categories) if each.categories else () for each in asked]
+        named = [table.keys(each.column or "", each.categories) if each.categories else () for each in asked]
         return [
             _by_group(groups, each, names, part, relation, ticket)
             for each, names, part in zip(asked, named, parts, strict=True)
         ]
 
-    def whole(columns: dict[str, Any], ticket: Ticket | None) -> list[Estimate[Any]]:
-        owners = None if unit is None else _labeled(columns[unit])
+    def whole(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
+        owners = None if unit is None else read.names[unit]
         about = {"max_contributions": rows, "unit": owners, "neighboring_relation": relation, "ticket": ticket}
         found = []
         for each, part in zip(asked, parts, strict=True):
             more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in _NOISED else {})
-            found.append(_of_column(table, columns, each, more))
+            found.append(_of_column(table, read, each, more))
         return found
 
     return whole if by is None else grouped
 
 
-def _of_column(table: _tables.Table, columns: dict[str, Any], asked: Asked, more: dict[str, Any]) -> Estimate[Any]:
+def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> Estimate[Any]:
     if asked.column is None:
-        return statistics.private_count(columns[""], **more)
-    column = columns[asked.column]
+        return statistics.private_count(np.ones(read.rows, np.int8), **more)
     if asked.categories:
-        names = table.labels(column, asked.categories)
-        return statistics.private_histogram(_labeled(column), categories=names, **more)
+        names = table.keys(asked.column, asked.categories)
+        return statistics.private_histogram(read.names[asked.column], categories=names, **more)
     if asked.kind == "distinct":
-        return statistics.private_distinct(_labeled(column), **more)
-    values = table.numbers(column)
+        return statistics.private_distinct(read.names[asked.column], **more)
+    values = read.numbers[asked.column]
     if asked.kind == "histogram":
         return statistics.private_histogram(values, bins=asked.numbers, **more)
     ends = (asked.numbers[0], asked.numbers[1])
@@ -348,11 +397,6 @@ def _by_group(
         return groups.histogram(_held(asked), **bins, **more)
     release = {"sum": groups.sum, "mean": groups.mean, "variance": groups.variance}[asked.kind]
     return release(_held(asked), bounds=ends, **more)
-
-
-def _labeled(column: Any) -> Any:
-    """Return a column whose cells are names."""
-    return np.array([*column.present(), None], object)[:-1] if isinstance(column, _tables.Text) else column
 
 
 @contextlib.contextmanager

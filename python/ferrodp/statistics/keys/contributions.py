@@ -7,6 +7,7 @@ allowed: ⌊k/r⌋ groups with r rows and one with the rest. For k rows in howev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from ferrodp._base import _validate
 from ferrodp._observer import OBSERVER
 from ferrodp.errors import InvalidParameter
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._foreign import Labels, Numbers
-from ferrodp.statistics.keys.labels import distinct
+from ferrodp.statistics._column import add_counts
+from ferrodp.statistics._foreign import PART, Labels, Numbers
 
-Places = npt.NDArray[np.intp]
+Places = npt.NDArray[np.signedinteger[Any]]
 _MOST = 2**20
 
 
@@ -121,13 +122,33 @@ def pairs(owners: Places, codes: Places) -> tuple[Places, Places]:
 def units(found: Numbers | Labels) -> Places:
     """Return for each row the place of its unit, −1 where there is none; ids that are equal are one unit."""
     if isinstance(found, Numbers):
-        return distinct(found)[0]
+        return _of_numbers(found)
+    if found.all_different:
+        return found.values
     table: dict[Any, int] = {}
     # mutant: unit-is-as-many-as-its-id-has-types
     places = [-1 if key is None else table.setdefault(key, len(table)) for key in found.compared()]
     if found.entries is None:
         return np.array(places, np.intp)
     codes: Places = np.array([*places, -1], np.intp)[found.values]
+    return codes
+
+
+def _of_numbers(found: Numbers) -> Places:
+    """Return for each row the place of its number among all of them, in ascending order."""
+    values, missing = found.values, found.nulls
+    if values.dtype.kind == "f":
+        missing = ~np.isfinite(values) if missing is None else missing | ~np.isfinite(values)
+    ascending = np.sort(values if missing is None else values[~missing])
+    different = np.ones(ascending.size, np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=different[1:])
+    ascending = ascending[different]
+    codes: Places = np.empty(values.size, np.int32 if ascending.size < 2**31 else np.intp)
+    for start in range(0, values.size, PART):  # so that no copy of all rows is made
+        codes[start : start + PART] = np.searchsorted(ascending, values[start : start + PART])
+    if missing is not None:
+        # mutant: missing-ids-are-one-unit
+        codes[missing] = -1
     return codes
 
 
@@ -148,26 +169,50 @@ def rows_that_count(owners: Places, rows: int, drawn_from: NoiseSource | None) -
     Sorting may use one key for unit and coin, but ties must not be left to the sort: it might decide by rows of others.
     The number of bits must not depend on the number of units, or a further unit would change the law of the others.
 
+    So many units are decided at a time that their rows are some hundred thousand: memory beside the coins is for these
+    alone. Which units those are changes nothing, as the rows of one unit are always decided together.
+
     While a run is recorded or replayed on a neighbor the first rows count: coins that both tables share.
     """
-    if drawn_from is None or OBSERVER.get() is not None:
-        order = np.argsort(owners, kind="stable")
-    else:
+    coins = None
+    if drawn_from is not None and OBSERVER.get() is None:
         coins = np.frombuffer(drawn_from.bytes(4 * owners.size), np.uint32)
-        # mutant: subset-of-a-unit-depends-on-the-rows-of-others
-        order = _by_owner_and_coin(owners, coins)
-    ascending = owners[order]
-    starts = np.flatnonzero(np.diff(ascending, prepend=-2))
-    lengths = np.diff(starts, append=ascending.size)
-    rank = np.arange(ascending.size) - np.repeat(starts, lengths)
     counted = np.zeros(owners.size, np.bool_)
-    counted[order] = (rank < rows) & (ascending >= 0)
+    for part in _together(owners):
+        whose = owners[part]
+        # mutant: subset-of-a-unit-depends-on-the-rows-of-others
+        order = np.argsort(whose, kind="stable") if coins is None else _by_owner_and_coin(whose, coins[part])
+        ascending = whose[order]
+        starts = np.flatnonzero(np.diff(ascending, prepend=-2))
+        lengths = np.diff(starts, append=ascending.size)
+        rank = np.arange(ascending.size) - np.repeat(starts, lengths)
+        counted[part[order]] = (rank < rows) & (ascending >= 0)
     return counted
 
 
-def _by_owner_and_coin(owners: npt.NDArray[np.intp], coins: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
+def _together(owners: Places) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the rows of some units, of others, and so on, in the order of the table; each unit is in one of them."""
+    if owners.size <= 2 * PART:
+        yield np.arange(owners.size)
+        return
+    rows = np.zeros(int(owners.max(initial=-1)) + 1, np.intp)
+    for start in range(0, owners.size, PART):
+        part = owners[start : start + PART]
+        add_counts(rows, part[part >= 0])
+    np.cumsum(rows, out=rows)
+    # mutant: rows-of-a-unit-decided-in-two-parts
+    ends = np.searchsorted(rows, np.arange(PART, int(rows[-1:].sum()), PART))
+    first = 0
+    for end in [*np.unique(ends).tolist(), rows.size]:
+        yield np.flatnonzero((owners >= first) & (owners < end))
+        first = end
+
+
+def _by_owner_and_coin(owners: Places, coins: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
     """Return the order of rows by owner, coin and place; there are less than 2³¹ owners."""
-    joined = ((owners + 1).astype(np.uint64) << np.uint64(32)) | coins
+    joined = (owners.astype(np.int64) + 1).astype(np.uint64)
+    joined <<= np.uint64(32)
+    joined |= coins
     order = np.argsort(joined)
     ascending = joined[order]
     tied = np.flatnonzero(ascending[1:] == ascending[:-1])

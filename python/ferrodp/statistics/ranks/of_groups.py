@@ -26,7 +26,7 @@ Doubles = npt.NDArray[np.float64]
 def released(
     spent: Budget,
     held: Column,
-    codes: npt.NDArray[np.intp],
+    codes: npt.NDArray[np.signedinteger[Any]],
     size: int,
     events: Sequence[PrivacyEvent],
     choose: Callable[[Doubles, Iterator[NoiseSource]], None],
