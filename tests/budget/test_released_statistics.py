@@ -258,6 +258,7 @@ def test_words_of_the_caller_are_the_only_ones_of_a_ticket(ledger):
     assert ticket.statistics == (WORDS,)
     fd.private_mean(AGES, ticket=ticket, **BOUNDS, **ONE)
 
+    assert ticket.statistics == (WORDS,)
     assert said(ledger) == [(WORDS,)]
     reserve, arm = bodies(ledger)[-2:]
     assert reserve["statistics"] == [WORDS.to_dict()]
