@@ -33,8 +33,8 @@ MUTANTS = [
     (
         "tables of borrowed arrays have no room",
         "tables-of-borrows-have-no-room",
-        "room::<[u8; 512]>(arrays).map_err(Error::from)?",
-        "room::<[u8; 512]>(0).map_err(Error::from)?",
+        "room_for_pieces::<512>(arrays)?",
+        "room_for_pieces::<512>(0)?",
         "sizes",
     ),
     (
