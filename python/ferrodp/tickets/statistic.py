@@ -152,7 +152,7 @@ def describing(
     given = {"statistic": statistic, "column": column, "bounds": bounds, "unit": unit}
     said = {name: text for name, text in given.items() if text is not None}
     if not said:
-        raise InvalidParameter("at least one of statistic, column, bounds and unit must be given, got none")
+        raise InvalidParameter('at least one of the words must be given, got none; for example column="age"')
     checked = ReleasedStatistic(**({"statistic": "statistic"} | said)).to_dict()
     token = _SAID.set(_SAID.get() | {name: checked[name] for name in said})
     try:
