@@ -47,6 +47,12 @@ def visits(line: str) -> str:
     return f"stats visits.csv --epsilon 1 {line}"
 
 
+def semicolons(name: str, options: str = "") -> str:
+    """Write a table whose separator is a semicolon, and return the arguments that average its ages."""
+    Path(name).write_text("age;region\n30;north\n40;south\n", encoding="utf-8")
+    return f"stats {name} --epsilon 1 --mean age:0,120 {options}"
+
+
 def groups(kind: Any, keys: str) -> str:
     """Write a Parquet table with a column of a type, and return the arguments that count its rows by keys."""
     parquet.write_table(pyarrow.table({"x": pyarrow.array([None], kind)}), "x.parquet")
@@ -96,6 +102,31 @@ STATISTICS = [
         "is not COLUMN=NAME,NAME,..., such as region=north,south",
         lambda c: says(visits("--count --group-by region"), code=2),
         lambda c: does(visits("--count --group-by region=north,south")),
+    ),
+    Hint(
+        "is not COLUMN=VALUE,VALUE,... or COLUMN>=VALUE, such as region=north or 'age>=18'",
+        lambda c: says(visits("--count --where region"), code=2),
+        lambda c: (does(visits("--count --where region=north")), does(visits("--count --where age>=18"))),
+    ),
+    Hint(
+        "does not compare with a number, or with a date or a time such as 2026-01-31",
+        lambda c: says(visits("--count --where age>old"), code=2),
+        lambda c: (does(visits("--count --where age>18")), does(visits("--count --where age>2026-01-31"))),
+    ),
+    Hint(
+        "is not one character such as ; nor tab",
+        lambda c: says(semicolons("ages.csv", "--separator semicolon"), code=2),
+        lambda c: does(semicolons("ages.csv", "--separator ;")),
+    ),
+    Hint(
+        "; give --separator ';'",
+        lambda c: says(semicolons("ages.csv"), code=4),
+        lambda c: does(semicolons("ages.csv", "--separator ;")),
+    ),
+    Hint(
+        "must end in .csv, .tsv or .parquet, the first two also in .gz; or give --separator",
+        lambda c: says(semicolons("ages.txt"), code=15),
+        lambda c: does(semicolons("ages.txt", "--separator ;")),
     ),
     Hint(
         "such as --count or --mean age:0,120",
