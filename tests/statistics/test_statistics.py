@@ -144,7 +144,7 @@ def test_sums_of_squares_are_within_their_slack(bounds, rows):
     known = [row for row in rows if not math.isnan(row)]
     distances = [Fraction(min(max(row, bounds[0]), bounds[1])) - Fraction(about.middle) for row in known]
     truths = sum(distances), sum(each**2 - Fraction(about.half) for each in distances)
-    found = moments._totals(column(np.array(rows)), about)
+    found = [sums.whole_steps(halves) for halves in moments._halves(column(np.array(rows)), about)]
     grids = about.distances, about.squares
     off = [abs(a - b / Fraction(grid.width)) for a, b, grid in zip(found, truths, grids, strict=True)]
 
@@ -225,7 +225,8 @@ def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(missing, 
             counted = [value for value in values if not math.isnan(value)]
         else:
             counted = [value if math.isfinite(value) else 0.0 for value in values]
-        middles = [(Fraction(a) + Fraction(b)) / 2 for a, b in itertools.pairwise(points.tolist())]
+        # as floats, which decide between two candidates: any point would do for the sensitivity
+        middles = [Fraction(0.5 * a + 0.5 * b) for a, b in itertools.pairwise(points.tolist())]
         # infinite ones are beyond every middle
         held = [sum(x > 1.7e308 or (x > -1.7e308 and Fraction(x) > m) for m in middles) for x in counted]
         below, above = ([sum(test(x, c) for x in held) for c in range(6)] for test in (operator.lt, operator.gt))

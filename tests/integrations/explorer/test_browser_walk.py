@@ -167,7 +167,7 @@ def test_no_page_breaks_a_rule_of_wcag_or_scrolls_sideways(page, address, paths,
     """In both themes; the dark one has other colors and is in all else the same page, as its sizes show."""
     page.set_viewport_size({"width": width, "height": 900})
     for path in paths:
-        page.emulate_media(color_scheme="light")
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")  # colors change at once
         page.goto(address + path)
         settled(page)
         opened(page)
