@@ -230,3 +230,16 @@ def test_code_lines_are_counted_without_tests_and_comments():
     text = "//! A\nfn a() { // b\n\n}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n/// c\nfn d() {}\n"
 
     assert rust_counts.code_of(text) == ["fn a() {", "}", "fn d() {}"]
+
+
+CANNOT_FAIL = re.compile(r"PyArray\w*::(?:from_slice|from_vec2|zeros|new)\b|\.to_pyarray\(|PyByteArray::new\(")
+"""What makes an array of Python's, as long as an argument wants, and panics where there is no memory for it."""
+
+
+def test_the_binding_makes_no_array_in_a_way_that_cannot_fail():
+    """A vector is made in a way that can, and given to Python as it is."""
+    files = [path for path in (RUST / "ferrodp-py/src").rglob("*.rs") if path.name != "testing.rs"]
+    found = [f"{path.name}: {each}" for path in files for each in CANNOT_FAIL.findall(code_alone(path.read_text()))]
+
+    assert len(files) > 20
+    assert found == []

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ferrodp as fd
 from ferrodp.cli.stats import asked, parquet, tables, text
 from ferrodp.cli.stats.columns import Read
 from ferrodp.errors import InvalidParameter
@@ -169,6 +170,20 @@ def test_rows_that_are_not_selected_take_no_place_among_those_of_their_unit(ferr
     for more in ((), ("--group-by", "region=a,b")):
         found = ferrodp("stats", "t.csv", "--count", *more, *asked).json
         assert found["statistics"][0]["values"][0] == 50
+
+
+def test_a_charge_says_which_rows_were_selected(ferrodp: Run) -> None:
+    """Who reads the record of a budget sees that an answer was about a part of the table."""
+    Path("t.csv").write_text("region,x\na,1\nb,2\n", encoding="utf-8")
+    with fd.PrivacyLedger.open("budget.db", create=True) as ledger:
+        ledger.create("survey", epsilon=1.0, delta=1e-6)
+        for conditions in ((), ("--where", "region=a", "--where", "x>=1")):
+            ferrodp(
+                "stats", "t.csv", "--count", *conditions, "--epsilon", 0.1, "--ledger", "budget.db", "--scope", "survey"
+            )
+        said = [charge.statistics[0].statistic for charge in ledger.releases("survey")]
+
+    assert said == ["count", "count of rows with region=a and x>=1"]
 
 
 def test_polars_and_pyarrow_select_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,13 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "the record of a charge does not say which rows were selected",
+        "conditions-not-in-the-record-of-a-charge",
+        'rows_with = f" of rows with {\' and \'.join(_selected(args))}" if args.where else ""',
+        'rows_with = ""',
+        "tables of a shell",
+    ),
+    (
         "rows of one unit are decided in two parts",
         "rows-of-a-unit-decided-in-two-parts",
         "ends = np.searchsorted(rows, np.arange(PART, int(rows[-1:].sum()), PART))",

@@ -24,6 +24,7 @@ KILLERS = {
     "entropy": "pytest tests/random/test_without_entropy.py",
     "memory": "pytest tests/test_memory_limits.py -k last_byte",
     "sizes": "pytest tests/test_memory_limits.py -k native_binding",
+    "requests": "pytest tests/test_memory_limits.py -k no_request",
     "contenders": "cargo test -p ferrodp-core --lib -- select::tests",
     "asked": "cargo test -p ferrodp-accounting --lib -- memory",
     "costs": "pytest tests/statistical/test_mechanisms.py -k no_event",
@@ -36,6 +37,20 @@ MUTANTS = [
         "room_for_pieces::<512>(arrays)?",
         "room_for_pieces::<512>(0)?",
         "sizes",
+    ),
+    (
+        "a list that grows has no room, and cannot fail",
+        "blocks-of-a-shuffle-cannot-fail",
+        "push(&mut blocks, (first, last, total));",
+        "blocks.push((first, last, total));",
+        "requests",
+    ),
+    (
+        "values are copied in a way that cannot fail",
+        "values-of-a-line-copied-without-room",
+        "copied(&self.values),",
+        "self.values.clone(),",
+        "requests",
     ),
     (
         "no small memory is in reserve",

@@ -91,6 +91,16 @@ mod tests {
     }
 
     #[test]
+    fn elements_stay_what_they_are_and_equal_ones_in_their_order() {
+        let mut items = copied(&[(2, 'a'), (1, 'b'), (2, 'c')]);
+        push(&mut items, (1, 'd'));
+        extend(&mut items, [(0, 'e')]);
+        sort_by(&mut items, |one, other| one.0.cmp(&other.0));
+
+        assert_eq!(vec![(0, 'e'), (1, 'b'), (1, 'd'), (2, 'a'), (2, 'c')], items);
+    }
+
+    #[test]
     fn another_panic_goes_on() {
         let caught = catch_unwind(|| asked(|| resume_unwind(Box::new(17_u64))));
 

@@ -246,7 +246,7 @@ def stats(args: Args, console: Console) -> Report:
         "neighboring_relation": relation.value,
         "rows_per_unit": rows,
         "unit": args.unit,
-        "where": [each.column + each.operator + each.written for each in conditions],
+        "where": _selected(args),
         "level": _LEVEL,
         "statistics": [
             _plain(each, estimate, part) for each, estimate, part in zip(asked, estimates, parts, strict=True)
@@ -436,8 +436,15 @@ def _paid(
             yield told, ticket
 
 
+def _selected(args: Args) -> list[str]:
+    """Return the conditions of the rows, as they are written."""
+    return [each.column + each.operator + each.written for each in args.where or ()]
+
+
 def _words(asked: Asked, args: Args) -> ReleasedStatistic:
     """Return what is released, for the record of its charge."""
+    # mutant: conditions-not-in-the-record-of-a-charge
+    rows_with = f" of rows with {' and '.join(_selected(args))}" if args.where else ""
     by = f" by groups of {args.group_by.column}" if args.group_by else ""
     many = f" {', '.join(f'{level:g}' for level in asked.quantiles)}" if asked.kind == "quantiles" else ""
     bounds = asked.numbers[:2] if asked.kind not in ("count", "distinct", "histogram") and asked.numbers else None
@@ -445,7 +452,7 @@ def _words(asked: Asked, args: Args) -> ReleasedStatistic:
     unit = f"one unit of {args.unit}, with all of its rows{rows}" if args.unit else None
     unit = unit or ("one row" if args.rows_per_unit == 1 else f"whoever contributes up to {args.rows_per_unit} rows")
     ends = None if bounds is None else "[{:g}, {:g}]".format(*bounds)
-    return found_statistic(asked.kind + many + by, asked.column, ends, unit)
+    return found_statistic(asked.kind + many + by + rows_with, asked.column, ends, unit)
 
 
 def _plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,7 +72,7 @@ def _typed(names: tuple[str, ...], kind: object, held: str | None, what: str = "
     return found
 
 
-class _Typed:
+class _Typed(ABC):
     """A file of columns with types."""
 
     names: tuple[str, ...]
@@ -83,17 +84,17 @@ class _Typed:
         """Return public keys as what the column holds, or refuse them."""
         return _typed(written, *self._kind(column))
 
+    @abstractmethod
     def read(self, numbers: set[str], names: set[str], step: Step) -> Read:
         """Return columns of the selected rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _kind(self, column: str) -> tuple[object, str | None]:
         """Return the type of a column, and how what it holds is written; None: as texts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _empty(self, column: str) -> Any:
         """Return the column without rows."""
-        raise NotImplementedError
 
     def unread(self, numbers: set[str], names: set[str]) -> Read:
         """Return columns without rows."""

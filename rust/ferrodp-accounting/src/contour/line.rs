@@ -209,6 +209,7 @@ impl Line {
         let smoothing = Smoothing::new(tau, self.log_truncation(), log_tolerance);
         let mut smoothed = Smoothed {
             smoothing,
+            // mutant: values-of-a-line-copied-without-room
             above: copied(&self.values),
             below: copied(&self.values),
             log_tails: smoothing.log_tails(self.c, self.step, tau, self.log_envelope),

@@ -86,18 +86,12 @@ impl Amplified {
             Ok(known.rate(order, |whole| self.log_moment(whole, &mut base))?.min(anyway))
         };
         let mut found = room(orders.len());
-        let mut failed = Ok(());
-        for pair in orders.iter().zip(&plain) {
-            match rate(pair) {
-                Ok(rate) => found.push(rate),
-                Err(error) => {
-                    failed = Err(error);
-                    break;
-                }
-            }
-        }
+        let outcome = orders.iter().zip(&plain).try_for_each(|pair| {
+            found.push(rate(pair)?);
+            Ok(())
+        });
         self.known = known;
-        failed.map(|()| found)
+        outcome.map(|()| found)
     }
 
     /// Returns an upper bound on ln A at a whole order, or on the larger of ln A and ln B.

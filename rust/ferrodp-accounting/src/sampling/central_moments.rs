@@ -36,10 +36,12 @@ pub fn moments(noise_multiplier: f64, largest: usize) -> Option<(Vec<I>, Vec<I>)
         raw.push(raw[k - 1] * power);
     }
     // weights[j] = B(j)·q^j/j!, steps[i] = t^i/i!
-    let [mut central, mut weights, mut steps] = [0; 3].map(|_| room(largest + 1));
-    for series in [&mut central, &mut weights, &mut steps] {
+    let start = || {
+        let mut series = room(largest + 1);
         series.push(I::integer(1));
-    }
+        series
+    };
+    let (mut central, mut weights, mut steps) = (start(), start(), start());
     let (mut power, mut factorial) = (I::integer(1), I::integer(1));
     for l in 0..largest {
         let sum = (0..l).fold(I::integer(0), |sum, j| sum + weights[j] * steps[l - j]);

@@ -66,6 +66,7 @@ impl Shuffle {
                 mass *= (n - x) as f64 / (x + 1) as f64 * (q / (1.0 - q));
                 total += mass;
             }
+            // mutant: blocks-of-a-shuffle-cannot-fail
             push(&mut blocks, (first, last, total));
             first = last + 1;
         }

@@ -1,7 +1,7 @@
 //! Losses that take few values: randomized response, and what is known of an (ε, δ) guarantee.
 
 use crate::functions::{UNIT, exp, ln, ln_1p};
-use crate::memory::room;
+use crate::memory::{room, sort_by};
 use crate::pld::discretize::cells::sum;
 use crate::pld::pair::{LossPair, Mass};
 
@@ -119,8 +119,7 @@ impl FiniteLosses {
                 atoms.push((ln(p) - ln(q), Mass { p, q }));
             }
         }
-        core::hint::black_box(room::<(f64, Mass)>(atoms.len()).as_mut_ptr()); // a stable sort needs as much, and cannot fail
-        atoms.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by(&mut atoms, |a, b| a.0.total_cmp(&b.0));
         atoms.dedup_by(|from, into| {
             let same = from.0 == into.0;
             if same {
