@@ -90,14 +90,14 @@ def test_no_size_ends_the_process_in_the_native_binding():
 REFUSED_REQUESTS = """
 import json
 from support.native_calls import refused
-found = refused(12)
+found = refused(32)
 print(json.dumps({call: {size: dict(ends) for size, ends in sizes.items()} for call, sizes in found.items()}))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each refusal ends a child")
 def test_no_request_for_memory_is_one_that_cannot_be_refused():
-    """Every large request of every native function, or twelve of them: the same ones on every machine."""
+    """Every large request of every native function, or 32 of them: the same ones on every machine."""
     assert testing.refuse_no_memory() >= 0, "the module counts them"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", REFUSED_REQUESTS],

@@ -122,6 +122,9 @@ CALLS = {  # name: (largest k, source)
     "centered_residues": (10**6, "native.centered_residues('field64', u(k), i(k))"),
     "contour_bounds": (30, "native.contour_bounds('delta', 'remove', f(3, 1.0), f(3, 0.01), u(3), f(k))"),
     "contour_many": (30, "native.contour_many('delta', f(k, 2.0), f(k, 0.01), u(k), f(2))"),
+    "contour_many, with a removal cut off": (
+        2, "native.contour_many('delta', f(k, 2.0), f(k, 0.01), u(k), f(2))"
+    ),
     "contour_sweep": (30, "native.contour_sweep('delta', f(k, 2.0), f(k, 0.01), u(k), f(k), None)"),
     "rdp_fixed_size_gaussian_replace_one": (
         50, "native.rdp_fixed_size_gaussian_replace_one(f(k, 2.0), f(k, 0.01), orders(k), None)"
