@@ -160,7 +160,7 @@ class ReleaseReport:
     ----------
     statistics : tuple of ReleasedStatistic
         What was released, or will be, in words: statistic, column, bounds and unit. Empty where that was not recorded,
-        as by programs that charge noise of their own and by versions before 0.2.
+        as by programs that charge noise of their own, and by earlier versions.
     scopes : tuple of str
         The scopes that were named.
     event : PrivacyEvent
