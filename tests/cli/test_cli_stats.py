@@ -12,8 +12,9 @@ import pytest
 
 import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent
-from ferrodp.cli.stats import command as stats_command
 from ferrodp.cli.stats import parquet, tables, text
+from ferrodp.cli.stats import payment as stats_payment
+from ferrodp.cli.stats import report as stats_report
 from ferrodp.cli.stats.columns import How
 
 Run = Callable[..., Any]
@@ -241,13 +242,13 @@ def test_all_statistics_are_one_charge_before_a_row_is_read(
 ) -> None:
     asked = ("stats", "visits.csv", "--count", "--mean", "age:0,100", "--ledger", "budget.db", "--scope", "survey")
     seen = []
-    paid = stats_command._paid
+    paid = stats_payment.paid
 
     def watched(*arguments: Any) -> Any:
         seen.append("charged")
         return paid(*arguments)
 
-    monkeypatch.setattr(stats_command, "_paid", watched)
+    monkeypatch.setattr(stats_payment, "paid", watched)
     found = ferrodp(*asked, "--epsilon", 0.75, "--key", "monday", "--json").json
     assert found["ledger"]["epsilon_charged"] <= 0.75
     assert found["ledger"]["key"] == "monday"
@@ -428,7 +429,7 @@ def test_lines_with_more_cells_than_names_and_options_given_twice_are_refused(
 
 def test_counts_are_printed_in_full_and_other_numbers_to_the_digits_of_their_noise() -> None:
     of_rows = {"statistic": "count", "values": [5_000_001], "lower": [4_999_998.0], "upper": [5_000_004.0]}
-    assert stats_command._printed(of_rows, 0) == ("5000001", "4999998 to 5000004")
+    assert stats_report.printed(of_rows, 0) == ("5000001", "4999998 to 5000004")
     mean = {"statistic": "mean", "values": [17.123456], "lower": [17.1], "upper": [17.15]}
-    assert stats_command._printed(mean, 0) == ("17.123", "17.100 to 17.150")
-    assert stats_command._printed({"statistic": "median", "values": [1234567.5], "lower": None}, 0) == ("1234567.5", "")
+    assert stats_report.printed(mean, 0) == ("17.123", "17.100 to 17.150")
+    assert stats_report.printed({"statistic": "median", "values": [1234567.5], "lower": None}, 0) == ("1234567.5", "")

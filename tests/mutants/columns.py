@@ -29,7 +29,7 @@ MUTANTS = [
     (
         "the record of a charge does not say which rows were selected",
         "conditions-not-in-the-record-of-a-charge",
-        'rows_with = f" of rows with {\' and \'.join(_selected(args))}" if args.where else ""',
+        'rows_with = f" of rows with {\' and \'.join(selected(args))}" if args.where else ""',
         'rows_with = ""',
         "tables of a shell",
     ),

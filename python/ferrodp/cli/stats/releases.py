@@ -1,0 +1,130 @@
+"""What is released of the columns that were read, and what each statistic may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ferrodp import statistics
+from ferrodp._base import _validate
+from ferrodp.cli.stats.asked import Asked, Keys
+from ferrodp.cli.stats.columns import Read, Table
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.statistics import Estimate
+from ferrodp.tickets import Ticket
+
+NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram")
+"""What takes a delta; the others are choices."""
+
+
+def share(epsilon: float, delta: float, asked: Asked, number: int) -> EpsilonDeltaEvent:
+    """Return what one of several statistics may spend, rounded down: all of them together keep the budget."""
+    # mutant: statistics-of-a-command-with-the-whole-budget-each
+    shares = [_validate.rounded(Fraction(total) / number, "down") for total in (epsilon, delta)]
+    return EpsilonDeltaEvent(epsilon=shares[0], delta=shares[1] if asked.kind in NOISED else 0.0)
+
+
+def releaser(
+    table: Table,
+    asked: list[Asked],
+    parts: list[EpsilonDeltaEvent],
+    by: Keys | None,
+    unit: str | None,
+    rows: int,
+    relation: NeighboringRelation,
+) -> Callable[[Read, Ticket | None], list[Estimate[Any]]]:
+    """Return what releases all statistics of some columns."""
+
+    def grouped(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
+        assert by is not None
+        frame: dict[str, Any] = {}
+        for each in asked:
+            if each.column is not None:
+                frame[_held(each)] = (read.names if each.categories else read.numbers)[each.column]
+        frame |= {"groups": read.names[by.column]}
+        frame |= {} if unit is None else {"units": read.names[unit]}
+        groups = statistics.private_group_by(
+            frame,
+            "groups",
+            keys=table.keys(by.column, by.keys),
+            unit=None if unit is None else "units",
+            rows_per_unit=rows,
+        )
+        named = [table.keys(each.column or "", each.categories) if each.categories else () for each in asked]
+        return [
+            _by_group(groups, each, names, part, relation, ticket)
+            for each, names, part in zip(asked, named, parts, strict=True)
+        ]
+
+    def whole(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
+        owners = None if unit is None else read.names[unit]
+        about = {"max_contributions": rows, "unit": owners, "neighboring_relation": relation, "ticket": ticket}
+        found = []
+        for each, part in zip(asked, parts, strict=True):
+            more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in NOISED else {})
+            found.append(_of_column(table, read, each, more))
+        return found
+
+    return whole if by is None else grouped
+
+
+def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> Estimate[Any]:
+    if asked.column is None:
+        return statistics.private_count(np.ones(read.rows, np.int8), **more)
+    if asked.categories:
+        names = table.keys(asked.column, asked.categories)
+        return statistics.private_histogram(read.names[asked.column], categories=names, **more)
+    if asked.kind == "distinct":
+        return statistics.private_distinct(read.names[asked.column], **more)
+    values = read.numbers[asked.column]
+    if asked.kind == "histogram":
+        return statistics.private_histogram(values, bins=asked.numbers, **more)
+    ends = (asked.numbers[0], asked.numbers[1])
+    if asked.kind == "quantiles":
+        return statistics.private_quantiles(values, asked.quantiles, bounds=ends, **more)
+    named: dict[str, Callable[..., Estimate[Any]]] = {
+        "sum": statistics.private_sum,
+        "mean": statistics.private_mean,
+        "variance": statistics.private_variance,
+        "median": statistics.private_median,
+        "min": statistics.private_min,
+        "max": statistics.private_max,
+    }
+    return named[asked.kind](values, bounds=ends, **more)
+
+
+def _held(asked: Asked) -> str:
+    """Return what a column is called in the table of groups."""
+    return f"{'names' if asked.categories else 'values'} of {asked.column}"
+
+
+def _by_group(
+    groups: statistics.PrivateGroups,
+    asked: Asked,
+    names: Any,
+    part: EpsilonDeltaEvent,
+    relation: NeighboringRelation,
+    ticket: Ticket | None,
+) -> Estimate[Any]:
+    more: dict[str, Any] = {"epsilon": part.epsilon, "ticket": ticket}
+    ends = asked.numbers[0] if asked.numbers else 0.0, asked.numbers[1] if asked.numbers else 0.0
+    if asked.kind in ("median", "quantiles"):
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise InvalidParameter(
+                f"--{asked.kind} by group needs the relation add_or_remove_one, got {relation.value}"
+            )
+        if asked.kind == "median":
+            return groups.median(_held(asked), bounds=ends, **more)
+        return groups.quantiles(_held(asked), asked.quantiles, bounds=ends, **more)
+    more |= {"delta": part.delta, "neighboring_relation": relation}
+    if asked.column is None:
+        return groups.count(**more)
+    if asked.kind == "histogram":
+        bins = {"categories": names} if asked.categories else {"bins": asked.numbers}
+        return groups.histogram(_held(asked), **bins, **more)
+    release = {"sum": groups.sum, "mean": groups.mean, "variance": groups.variance}[asked.kind]
+    return release(_held(asked), bounds=ends, **more)

@@ -1,0 +1,129 @@
+"""Released numbers as plain JSON data, and how they are printed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from ferrodp.cli._console import Console, Report, counted
+from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
+from ferrodp.cli.stats import payment
+from ferrodp.cli.stats.asked import Asked
+from ferrodp.errors import InvalidParameter
+from ferrodp.events import EpsilonDeltaEvent
+from ferrodp.statistics import Estimate
+
+LEVEL = 0.95
+FIELDS = {
+    "file": TEXT,
+    "epsilon": NUMBER,
+    "delta": NUMBER,
+    "neighboring_relation": TEXT,
+    "rows_per_unit": INTEGER,
+    "unit": maybe(TEXT, "the column that says whose a row is"),
+    "where": many(TEXT),
+    "level": NUMBER,
+    "statistics": many(
+        record(
+            {
+                "statistic": TEXT,
+                "column": maybe(TEXT, "null: of rows"),
+                "values": many(NUMBER),
+                "labels": maybe(many(TEXT), "what each value is about"),
+                "edges": maybe(many(NUMBER), "of bins"),
+                "bounds": maybe(many(NUMBER), "of a mean"),
+                "lower": maybe(many(NUMBER), "of intervals with the level; null: a choice, which has none"),
+                "upper": maybe(many(NUMBER)),
+                "epsilon": NUMBER,
+                "delta": NUMBER,
+            }
+        )
+    ),
+    "ledger": maybe(payment.FIELDS),
+}
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a table of the released numbers, and what they cost."""
+    rows = []
+    for found in report["statistics"]:
+        for place in range(len(found["values"])):
+            shown, interval = printed(found, place)
+            spans = found["lower"] is not None and _spans(found, place)
+            interval += " (all of the bounds: few or no values are seen)" if spans else ""
+            label = "" if found["labels"] is None else found["labels"][place]
+            rows.append([found["statistic"], found["column"] or "(rows)", label, shown, interval])
+    console.table(["statistic", "column", "of", "value", f"{LEVEL:.0%} interval"], rows, left=3)
+    console.line()
+    delta = f" at delta {report['delta']:g}" if report["delta"] else ""
+    rows_of = counted(report["rows_per_unit"], "row")
+    whose = "one row" if report["rows_per_unit"] == 1 else f"whoever has up to {rows_of}"
+    if report["unit"] is not None:
+        whose = f"one {report['unit']}, of whom {rows_of} at most are counted"
+    told = {"epsilon": f"{report['epsilon']:g}{delta}, all numbers together", "unit": whose}
+    if report["where"]:
+        told["of rows"] = " and ".join(report["where"])
+    if report["ledger"] is not None:
+        paid = report["ledger"]
+        told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
+        told["budget"] = f"epsilon {paid['epsilon_charged']:.6g} of {paid['epsilon']:g} is charged"
+    console.fields(told)
+
+
+def _spans(found: Report, place: int) -> bool:
+    """Whether an interval ends where the bounds do, so that a mean says nothing: the column may hold no numbers."""
+    bounds = found["bounds"]
+    return bounds is not None and [found["lower"][place], found["upper"][place]] == bounds
+
+
+def printed(found: Report, place: int) -> tuple[str, str]:
+    """Return a number and its interval in words: counts in full, others to two digits of the noise."""
+    value = found["values"][place]
+    if found["lower"] is None:
+        return f"{value:.10g}", ""
+    lower, upper = found["lower"][place], found["upper"][place]
+    half = 0.5 * (upper - lower)
+    places = (
+        0 if found["statistic"] in ("count", "distinct", "histogram") or not half else 1 - math.floor(math.log10(half))
+    )
+    value, lower, upper = (f"{each:.{min(max(places, 0), 12)}f}" for each in (value, lower, upper))
+    return value, f"{lower} to {upper}"
+
+
+def plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> dict[str, Any]:
+    """Return a released statistic as plain JSON data."""
+    try:
+        ends = estimate.interval(LEVEL)
+        lower, upper = _listed(ends.lower), _listed(ends.upper)
+    except InvalidParameter:  # a choice
+        lower, upper = None, None
+    labels = None if estimate.labels is None else [_in_words(label) for label in estimate.labels]
+    edges = None if estimate.edges is None else [float(edge) for edge in estimate.edges]
+    if edges is not None:
+        labels = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+    return {
+        "statistic": asked.kind,
+        "column": asked.column,
+        "values": _listed(estimate.value),
+        "labels": labels,
+        "edges": edges,
+        "bounds": list(asked.numbers) if asked.kind == "mean" else None,
+        "lower": lower,
+        "upper": upper,
+        "epsilon": float(part.epsilon),
+        "delta": float(part.delta),
+    }
+
+
+def _in_words(label: Any) -> str:
+    """Return what a number is about; of groups that is a key, or a key and a bin or quantile."""
+    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def _listed(value: Any) -> list[float]:
+    found: list[float] = np.atleast_1d(np.asarray(value)).tolist()
+    assert all(map(math.isfinite, found))
+    return found
