@@ -21,11 +21,26 @@ KILLERS = {
     "calendars": "pytest tests/statistics/test_calendars.py",
     "gathered rows": "pytest tests/statistics/test_gathered_rows.py",
     "tables of a shell": "pytest tests/cli/test_cli_stats_files.py",
+    "written tables": "pytest tests/cli/test_cli_stats_output.py",
     "units of columns": "pytest tests/statistics/test_units_of_columns.py",
     "populations": "pytest tests/statistics/test_populations.py -k 'differences or refused'",
 }
 
 MUTANTS = [
+    (
+        "a released table replaces the file that it is about, or the ledger",
+        "table-is-written-over-the-file-that-it-is-about",
+        "if other is not None and os.path.samefile(path, other):",
+        "if False:",
+        "written tables",
+    ),
+    (
+        "numbers that were drawn and paid for are not printed where their file fails",
+        "numbers-that-were-paid-for-are-lost-with-their-file",
+        "console.report(report, _report.show)",
+        "pass",
+        "written tables",
+    ),
     (
         "the record of a charge does not say which rows were selected",
         "conditions-not-in-the-record-of-a-charge",

@@ -15,10 +15,12 @@ from ferrodp.cli.stats import payment as _payment
 from ferrodp.cli.stats import releases as _releases
 from ferrodp.cli.stats import report as _report
 from ferrodp.cli.stats import tables as _tables
+from ferrodp.cli.stats import written as _written
 from ferrodp.cli.stats.asked import Asked
 from ferrodp.cli.stats.columns import How, Table
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
+from ferrodp.statistics import Estimate
 
 _STEPS = 100
 """Of the progress of reading."""
@@ -94,6 +96,7 @@ def _bounded(name: str, help: str) -> Any:
     option("--epsilon", type=float, required=True, metavar="E", help="of all statistics together, shared evenly"),
     option("--delta", type=float, default=0.0, metavar="D", help="0 (default): Laplace noise; otherwise Gaussian"),
     relation_option(),
+    *_written.OPTIONS,
     *_payments.OPTIONS,
     show=_report.show,
     fields=_report.FIELDS,
@@ -106,6 +109,11 @@ def stats(args: Args, console: Console) -> Report:
     Bounds, edges, names, keys and conditions must be public, not read from the
     data. Missing cells, and cells that hold no number, are left out.
 
+    output:
+      With -o the released numbers are written to a file, too: one number a row with
+      its interval and what its statistic spent (CSV, Parquet), or what --json prints.
+      Whether it can be written is checked before anything is charged.
+
     ledger:
       With --ledger all of it is one charge to a scope, made before a row is read,
       and refused if it does not fit. It is given back if the command fails before
@@ -117,6 +125,8 @@ def stats(args: Args, console: Console) -> Report:
       ferrodp stats visits.csv --count --mean stay:0,30 \
           --group-by region=north,south --unit patient --rows-per-unit 3 \
           --epsilon 1 --ledger budget.db --scope visits --key 2026-11
+      ferrodp stats visits.csv --histogram age:0,20,40,60,80,100 --epsilon 1 \
+          -o ages.csv
       ferrodp stats visits.parquet --quantiles age:0,120:0.25,0.5,0.75 \
           --histogram region=north,south --epsilon 0.5 --json
     """
@@ -139,27 +149,61 @@ def stats(args: Args, console: Console) -> Report:
         names |= {args.unit} if args.unit else set()
         _check_columns(table, how, {*numbers, *names, *(each.column for each in conditions)})
         release = _releases.releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
-        release(table.unread(numbers, names), None)  # of no rows: what this refuses is refused before any row is read
-        with _payment.paid(args, asked, parts, relation) as (told, ticket):
+        # of no rows: what this refuses is refused before any row is read
+        blank = release(table.unread(numbers, names), None)
+        taken = {"the table that is read": None if args.file == "-" else args.file, "the ledger": args.ledger}
+
+        def described(estimates: list[Estimate[Any]], ledger: Report | None) -> Report:
+            found = zip(asked, estimates, parts, strict=True)
+            return {
+                "command": "stats",
+                "file": args.file,
+                "epsilon": epsilon,
+                "delta": float(sum(Fraction(part.delta) for part in parts)),
+                "neighboring_relation": relation.value,
+                "rows_per_unit": rows,
+                "unit": args.unit,
+                "where": _payment.selected(args),
+                "level": _report.LEVEL,
+                "statistics": [_report.plain(each, estimate, part) for each, estimate, part in found],
+                "ledger": ledger,
+                "output": args.output,
+            }
+
+        with (
+            _written.destination(args.output, taken, lambda: described(blank, None), force=args.force) as write,
+            _payment.paid(args, asked, parts, relation) as (told, ticket),
+        ):
             with console.progress(f"reading {how.shown}", _STEPS) as advance:
                 read = table.read(numbers, names, _steps(advance))
             estimates = release(read, ticket)
-            ledger = told()
-    return {
-        "command": "stats",
-        "file": args.file,
-        "epsilon": epsilon,
-        "delta": float(sum(Fraction(part.delta) for part in parts)),
-        "neighboring_relation": relation.value,
-        "rows_per_unit": rows,
-        "unit": args.unit,
-        "where": _payment.selected(args),
-        "level": _report.LEVEL,
-        "statistics": [
-            _report.plain(each, estimate, part) for each, estimate, part in zip(asked, estimates, parts, strict=True)
-        ],
-        "ledger": ledger,
-    }
+            return _kept(described, estimates, told, write, console)
+
+
+def _kept(
+    described: Callable[[list[Estimate[Any]], Report | None], Report],
+    estimates: list[Estimate[Any]],
+    told: Callable[[], Report | None],
+    write: _written.Write,
+    console: Console,
+) -> Report:
+    """Return the report of what was drawn, written to its file; printed even if the ledger or the file fails now."""
+    failure: Exception | None = None
+    ledger: Report | None = None
+    try:
+        ledger = told()
+    except Exception as error:
+        failure = error
+    report = described(estimates, ledger)
+    try:
+        write(report)
+    except Exception as error:
+        failure, report = error, report | {"output": None}
+    if failure is not None:
+        # mutant: numbers-that-were-paid-for-are-lost-with-their-file
+        console.report(report, _report.show)
+        raise failure
+    return report
 
 
 def _steps(advance: Callable[[], None]) -> Callable[[float], None]:

@@ -43,6 +43,7 @@ FIELDS = {
         )
     ),
     "ledger": maybe(payment.FIELDS),
+    "output": maybe(TEXT, "the file that has the released table, too"),
 }
 
 
@@ -70,6 +71,8 @@ def show(report: Report, console: Console) -> None:
         paid = report["ledger"]
         told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
         told["budget"] = f"epsilon {paid['epsilon_charged']:.6g} of {paid['epsilon']:g} is charged"
+    if report["output"] is not None:
+        told["written"] = report["output"]
     console.fields(told)
 
 
