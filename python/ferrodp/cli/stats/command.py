@@ -110,9 +110,9 @@ def stats(args: Args, console: Console) -> Report:
     data. Missing cells, and cells that hold no number, are left out.
 
     output:
-      With -o the released numbers are written to a file, too: one number a row with
-      its interval and what its statistic spent (CSV, Parquet), or what --json prints.
-      Whether it can be written is checked before anything is charged.
+      With -o the released numbers are written to a file, too: one number a row,
+      with its interval and what its statistic spent (CSV, Parquet), or what --json
+      prints. Whether it can be written is checked before anything is charged.
 
     ledger:
       With --ledger all of it is one charge to a scope, made before a row is read,
