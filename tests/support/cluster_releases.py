@@ -1,0 +1,84 @@
+"""Releases about a table in partitions, for tests on clusters: what one process releases, a cluster has to."""
+
+import time
+
+import numpy as np
+
+import ferrodp as fd
+
+__all__ = [
+    "PARTS",
+    "RELEASES",
+    "count",
+    "deciles",
+    "numbers",
+    "seeded",
+    "shard",
+    "slow_shard",
+    "sums_of_groups",
+    "tables",
+    "total",
+    "whole",
+]
+
+ROWS, PARTS, KEYS = 6000, 12, ["n", "s", "w"]
+
+
+def shard(number):
+    """Return the rows of a partition, those of a person among those of others in all partitions."""
+    rng = np.random.default_rng(number)
+    rows = ROWS // PARTS
+    return {
+        "pay": rng.normal(50, 40, rows),
+        "region": rng.choice(["n", "s", "e"], rows),
+        "person": rng.integers(0, 900, rows),
+        "ill": rng.integers(0, 2, rows).astype(bool),
+    }
+
+
+def slow_shard(number):
+    time.sleep(0.3)
+    return shard(number)
+
+
+def whole():
+    shards = [shard(number) for number in range(PARTS)]
+    return {name: np.concatenate([each[name] for each in shards]) for name in shards[0]}
+
+
+def count(frame, **pay):
+    return fd.private_count(frame["ill"], epsilon=1.0, **pay)
+
+
+def total(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 3, "keep": "first"}
+    return fd.private_sum(frame["pay"], bounds=(0, 100), epsilon=1.0, **owners, **pay)
+
+
+def sums_of_groups(frame, **pay):
+    limits = {"unit": "person", "groups_per_unit": 2, "rows_per_group": 2, "keep": "first"}
+    groups = fd.private_group_by(frame, "region", keys=["n", "s", "w"], **limits)
+    return groups.sum("pay", bounds=(0, 100), epsilon=1.0, delta=1e-6, **pay)
+
+
+def tables(frame, **pay):
+    categories = {"region": ["n", "s", "e"], "ill": [False, True]}
+    bins = {"pay": [0, 50, 100]}
+    return fd.private_marginals(frame, 2, categories=categories, bins=bins, epsilon=1.0, delta=1e-6, **pay)
+
+
+def deciles(frame, **pay):
+    return fd.private_quantiles(frame["pay"], [0.1, 0.5, 0.9], bounds=(0, 100), epsilon=3.0, **pay)
+
+
+RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None}
+"""Each with the column by which rows are gathered."""
+
+
+def numbers(found):
+    of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
+    return {name: np.asarray(of[name].value).tolist() for name in of}
+
+
+def seeded():
+    return fd.testing.seeded(b"clusters".ljust(32))
