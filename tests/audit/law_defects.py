@@ -79,6 +79,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the curve of answers counts its delta twice": ("answers in bits, exactly",),
     "the weight of a response is rounded down": ("coded answers, exactly",),
     "several sums of a model cost more than the one they share": ("moments",),
+    "all rows of a unit count in a model": ("moments of units",),
     "a model of replaced rows costs what one of rows that come does": ("moments, replaced",),
     "the grid of a sum is derived from the column": ("sum",),
     "a missing row makes the false ones count": ("missing rows",),

@@ -74,6 +74,22 @@ def moments(table: np.ndarray, **options: Any) -> Any:
     return models.private_moments(table, **options).covariance
 
 
+OWNERS = np.array([[0.0, 5.0, 5.0], [0.0, -5.0, 5.0], [0.0, 5.0, 5.0], [1.0, 2.0, 1.0], [2.0, 5.0, -5.0]])
+"""Whose each row is, and two numbers."""
+
+
+def of_units_of_models(release: Callable[..., Any], rows: int = 1) -> bool:
+    """Whether the sums of a model move farther than they state where a unit leaves with all of its rows."""
+
+    def run(table: np.ndarray) -> Any:
+        options = {"unit": table[:, 0], "keep": "first", "max_contributions": rows}
+        return release(table[:, 1:], bounds=(-5.0, 5.0), epsilon=1.0, delta=1e-6, **options)
+
+    others = [OWNERS[OWNERS[:, 0] != unit] for unit in range(3)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=1e-6)
+    return any(audit_code(run, OWNERS, others, accounted=accounted).violation for _ in range(3))
+
+
 def coded_answers() -> bool:
     """Whether messages have another law than the one that the accountant is told of."""
     made = fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=3)
@@ -112,6 +128,8 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "moments": lambda: of_models(moments),
     "moments, several rows": lambda: of_models(moments, rows=3),
     "moments, replaced": lambda: of_models(moments, relation=REPLACE),
+    "moments of units": lambda: of_units_of_models(moments),
+    "scales of units": lambda: of_units_of_models(lambda d, **o: models.private_scales(d, **o).mean, rows=2),
     "naive Bayes": lambda: of_models(bayes),
     "clusters": lambda: of_models(lambda d, **o: models.private_clusters(d, 2, num_rounds=2, seed=0, **o).centers),
     "scales": lambda: of_models(lambda d, **o: models.private_scales(d, **o).mean),

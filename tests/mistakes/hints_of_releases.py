@@ -436,6 +436,11 @@ HINTS = [
         lambda c: models.private_moments(np.zeros((3, 2))[:, :1], bounds=([0], [1]), **MATRIX),
     ),
     Hint(
+        "to name a column pass a DataFrame or a dict of columns",
+        lambda c: models.private_moments(np.zeros((3, 1)), bounds=(0, 1), unit="who", **MATRIX),
+        lambda c: models.private_moments({"who": [1, 2, 2], "x": [0.0] * 3}, bounds=(0, 1), unit="who", **MATRIX),
+    ),
+    Hint(
         "the noise of these sums is Gaussian; for example delta=1e-6",
         lambda c: models.private_moments(np.zeros((3, 2)), bounds=(0, 1), epsilon=1.0, delta=0),
         lambda c: models.private_moments(np.zeros((3, 2)), bounds=(0, 1), epsilon=1.0, delta=1e-6),

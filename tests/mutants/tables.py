@@ -37,6 +37,13 @@ MUTANTS = [
         "models",
     ),
     (
+        "all rows of a unit count in a model",
+        "rows-of-a-unit-without-bound-in-a-model",
+        "_units.counted(spent, able)",
+        "able",
+        "models",
+    ),
+    (
         "a null of one row decides on the type of a table",
         "null-of-one-row-decides-on-the-type-of-a-table",
         "np.column_stack([_column_of(values, each) for each in names_of(values)])",

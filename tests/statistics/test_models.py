@@ -105,6 +105,82 @@ def test_several_rows_of_a_unit_are_charged(name, released):
     assert model.unit == "whoever contributes up to 3 rows"
 
 
+UNITS = [("a", 0), ("a", 3), ("a", 5), ("b", 1), ("b", 2), (None, 3)]
+"""What a row of a small table may be: whose it is, and which of the rows above."""
+
+
+def without(table, unit):
+    return tuple(row for row in table if row[0] != unit)
+
+
+def neighbors_by_unit(relation):
+    every = [*(table for size in range(4) for table in itertools.product(UNITS, repeat=size))]
+    every += [(("a", 3),) * 5, (("a", 0), ("a", 3), ("a", 3), ("a", 3)), (("b", 1), *[("a", 3)] * 4)]
+    if relation is ADD:
+        return [(table, without(table, "a")) for table in every if table != without(table, "a")]
+    few = [table for table in every if table and not without(table, "a")]
+    return [
+        ((*one, *both), (*other, *both)) for one, other in itertools.combinations(few, 2) for both in [(), UNITS[3:4]]
+    ]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("relation", [ADD, REPLACE, SPECIAL], ids=lambda each: each.name)
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_whole_unit_moves_sums_by_no_more_than_is_charged(name, relation, most, released):
+    """Every small table and each without one unit, or with other rows of it: the first rows of a unit count."""
+    held = {}
+
+    def run(table):
+        if table not in held:
+            released.clear()
+            rows = np.array([ROWS[place] for _, place in table]).reshape(-1, 2)
+            options = {"unit": [owner for owner, _ in table], "keep": "first", "max_contributions": most}
+            RELEASES[name](rows, bounds=(-1, 1), epsilon=1.0, delta=1e-6, neighboring_relation=relation, **options)
+            held[table] = list(released)
+        return held[table]
+
+    for one, other in neighbors_by_unit(ADD if relation is SPECIAL else relation):
+        for (here, norm, grid, _, distance), (there, *_) in zip(run(one), run(other), strict=True):
+            moved = sum(int(x) ** 2 for x in (here - there).ravel())
+            assert distance == most * (2 if relation is REPLACE else 1)
+            assert moved <= (distance * Fraction(norm) / Fraction(grid)) ** 2
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_rows_of_a_unit_beyond_the_bound_leave_sums_as_they_are(name, released):
+    rows = np.array([ROWS[1], ROWS[5], ROWS[1], ROWS[0], ROWS[2]])
+    options = {"bounds": (-1, 1), "epsilon": 1.0, "delta": 1e-6, "keep": "first", "max_contributions": 2}
+    model = RELEASES[name](rows, unit=["a", "a", "a", "a", "b"], **options)
+    whole = list(released)
+    released.clear()
+    RELEASES[name](rows[[0, 2, 4]], unit=["a", "a", "b"], **options)
+
+    assert model.unit == "one unit, with all of its rows, of which up to 2 count"
+    for (here, *_), (there, *_) in zip(whole, released, strict=True):
+        assert (here == there).all()
+
+
+def test_a_random_subset_of_the_rows_of_a_unit_counts():
+    rows = np.repeat([[-1.0], [1.0]], 20_000, axis=0)
+    options = {"bounds": (-1, 1), "epsilon": 19.0, "delta": 1e-2, "max_contributions": 2, "source": seeded()}
+    scales = models.private_scales(rows, unit=np.tile(np.arange(4_000), 10), **options)
+
+    assert scales.count == pytest.approx(8_000, abs=20)
+    assert scales.mean == pytest.approx([0.0], abs=0.07)  # 8000 signs: a deviation of 0.011
+
+
+def test_a_table_names_its_column_of_units():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    table = {"x": [0.0, 1.0, 2.0, 3.0] * 300, "person": ["a", "b", "c", None] * 300, "y": [2.0] * 1200}
+    for frame in (table, pandas.DataFrame(table), polars.DataFrame(table)):
+        options = {"bounds": (0, 4), "epsilon": 19.0, "delta": 1e-2, "max_contributions": 100, "source": seeded()}
+        scales = models.private_scales(frame, unit="person", **options)
+
+        assert scales.mean.shape == (2,)
+        assert scales.count == pytest.approx(300, abs=150)
+
+
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_model_has_the_guarantee_that_was_wanted(name):
     model = RELEASES[name](np.ones((50, 2)), bounds=(-1, 1), epsilon=0.7, delta=1e-6)
@@ -236,6 +312,9 @@ REFUSED = [
     ({"bounds": (0, math.inf)}, "bounds must be finite"),
     ({"epsilon": 0.0}, "epsilon must be"),
     ({"max_contributions": 0}, "max_contributions must be"),
+    ({"unit": [1, 2, 3]}, "unit must have an id for each of 4 rows, got 3"),
+    ({"unit": "person"}, "unit must be an id for each row where rows are no table, got 'person'; to name a column"),
+    ({"unit": [1, 2, 3, 4], "keep": "last"}, 'keep must be "random" or "first"'),
 ]  # fmt: skip
 
 
@@ -256,6 +335,8 @@ def test_bad_arguments_are_refused_before_anything_is_drawn(name, changed, messa
         (lambda o: models.private_moments(np.ones((3, 2)), clip_norm=0, **o), "clip_norm must be"),
         (lambda o: models.private_clusters(np.ones((3, 2)), 0, **o), "num_clusters must be"),
         (lambda o: models.private_clusters(np.ones((3, 2)), 2, num_rounds=0, **o), "num_rounds must be"),
+        (lambda o: models.private_scales({"x": [1.0]}, unit="y", **o), "frame must have a column"),
+        (lambda o: models.private_scales({"x": [1]}, unit="x", **o), "rows must have a column besides that of units"),
         (lambda o: models.private_naive_bayes(np.ones((2, 2)), [1, 2], classes=[1], **o), "classes must be at least"),
         (lambda o: models.private_naive_bayes(np.ones((3, 2)), [1], classes=[1, 2], **o), "labels must be as many as"),
         (lambda o: models.private_moments(np.ones((3, 2)), **o).linear_regression(2), "target must be"),

@@ -7,6 +7,10 @@ left out: all that it adds is zero. With a bound R on ‖t‖ longer rows are sh
 it by at most the clip norm C in L2 norm, whatever rounding did to u and v. C is chosen as a bound on ‖u‖·‖v‖, from
 public parameters alone; the guarantee does not depend on its being one.
 
+*Units.* With `unit` a unit has up to k rows that count, of those with finite numbers and a known class; the others add
+zero. Which ones count is a function of the unit's own rows and coins (`keys.of_columns`): a unit moves each sum as k
+rows do.
+
 *Noise.* Several Gaussian sums with noise multipliers zᵢ cost as much as one with z, 1/z² = Σ 1/zᵢ², also where later
 sums depend on earlier results [DRS22, Corollary 3.3]: a composition of Gaussian events, which accountants know
 exactly.
@@ -27,12 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
-from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import ComposedEvent, GaussianEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget, gaussian_multiplier
-from ferrodp.statistics._column import column, column_of, names_of
+from ferrodp.statistics._column import Keep, column, column_of, names_of
 from ferrodp.statistics._foreign import number
+from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.sums import ClippedSum
 from ferrodp.sums.clipped import release_flat
 
@@ -92,11 +97,12 @@ def box_of(bounds: object, width: int) -> Box:
     return Box(lower, upper)
 
 
-def rows_of(values: Any, name: str = "rows", width: int | None = None) -> Floats:
-    """Return a matrix of numbers as floats; tables have their columns read in order."""
-    if isinstance(values, dict) or hasattr(values, "columns"):
+def rows_of(values: Any, name: str = "rows", width: int | None = None, without: object = None) -> Floats:
+    """Return a matrix of numbers as floats; tables have their columns read in order, but for the one of units."""
+    if _is_table(values):
+        names = _numbers_of(values, without)
         # mutant: null-of-one-row-decides-on-the-type-of-a-table
-        return np.column_stack([_column_of(values, each) for each in names_of(values)])
+        return np.column_stack([_column_of(values, each) for each in names])
     if isinstance(values, (list, tuple)):
         values = np.array([[number(entry) for entry in row] for row in values], np.float64)
     array = _arrays.base_array(values, name)
@@ -108,6 +114,39 @@ def rows_of(values: Any, name: str = "rows", width: int | None = None) -> Floats
         raise InvalidArray(f"{name} must have {width} columns, got {array.shape[1]}")
     _validate.fits_in_memory(name, 16 * array.size)
     return array.astype(np.float64)
+
+
+def of_units(spent: Budget, rows: Any, unit: Any, keep: Keep) -> Budget:
+    """Return the budget of a model that knows whose each row is; a name is that of a column of the table."""
+    if isinstance(unit, str):
+        if not _is_table(rows):
+            raise InvalidType(
+                f"unit must be an id for each row where rows are no table, got {_validate.shown(unit)}; to name a "
+                "column pass a DataFrame or a dict of columns"
+            )
+        unit = column_of(rows, unit)
+    return _units.of_units(spent, unit, keep)
+
+
+def counted(spent: Budget, able: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows count: of those that are able to, up to so many of each unit."""
+    # mutant: rows-of-a-unit-without-bound-in-a-model
+    return _units.counted(spent, able)
+
+
+def _is_table(values: Any) -> bool:
+    return isinstance(values, dict) or hasattr(values, "columns")
+
+
+def _numbers_of(frame: Any, without: object) -> list[Any]:
+    """Return the names of the columns of numbers: all but that of units."""
+    names = names_of(frame)
+    if not isinstance(without, str):
+        return names
+    rest = [each for each in names if each != without]
+    if not rest:
+        raise InvalidArray(f"rows must have a column besides that of units, {_validate.shown(without)}")
+    return rest
 
 
 def _column_of(frame: Any, name: Any) -> Floats:
@@ -159,7 +198,7 @@ class Payment(NamedTuple):
         return self.multipliers[number] * self.distance * clip_norm
 
 
-def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Box) -> Payment:
+def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Box, without: object = None) -> Payment:
     """Return what several Gaussian sums draw from, after all parameters were checked; the model is for the record."""
     if not spent.delta:
         raise InvalidParameter(
@@ -171,16 +210,16 @@ def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Bo
     event = events[0] if len(events) == 1 else ComposedEvent(events=events)
     # mutant: model-of-replaced-rows-costs-what-one-costs-that-comes
     distance = spent.max_contributions * (2 if spent.replaces else 1)
-    said = spent.says(model, _columns_of(rows))
+    said = spent.says(model, _columns_of(rows, without))
     said = said._replace(words=said.words._replace(bounds=box.words))
     sources = said.sources(*events, null_distance=Fraction(1, 2) if spent.replaces else Fraction(1))
     return Payment(event, sources, found, distance)
 
 
-def _columns_of(rows: Any) -> str | None:
-    """Return the names of the columns of a table; None for an array."""
-    names = getattr(rows, "columns", None) if type(rows).__name__ == "DataFrame" else None
-    return None if names is None else ", ".join(name for name in names if isinstance(name, str)) or None
+def _columns_of(rows: Any, without: object) -> str | None:
+    """Return the names of the columns of a table, but for that of units; None for an array."""
+    names = _numbers_of(rows, without) if type(rows).__name__ == "DataFrame" else []
+    return ", ".join(name for name in names if isinstance(name, str)) or None
 
 
 def outer_sum(left: Floats, right: Floats, clip_norm: float) -> ClippedSum[Any]:

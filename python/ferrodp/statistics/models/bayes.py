@@ -17,13 +17,15 @@ from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics._column import read
+from ferrodp.statistics._column import Keep, read
 from ferrodp.statistics.counts import matching, places, public_labels
 from ferrodp.statistics.models._sums import (
     Floats,
     box_of,
+    counted,
     found_length,
     length_of,
+    of_units,
     outer_sum,
     pay,
     rows_of,
@@ -159,6 +161,8 @@ def private_naive_bayes(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -169,7 +173,7 @@ def private_naive_bayes(
 
     Parameters
     ----------
-    rows, bounds, clip_norm, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    rows, bounds, clip_norm, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_moments`.
     labels : (n,) array, Series or list
         The class of each row. A row with another one is left out.
@@ -207,7 +211,7 @@ def private_naive_bayes(
     (True, True)
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    values = rows_of(rows)
+    values = rows_of(rows, without=unit)
     width = values.shape[1]
     box = box_of(bounds, width)
     found = read(labels, "labels")
@@ -219,9 +223,10 @@ def private_naive_bayes(
     if len(of_row) != len(values):
         raise InvalidArray(f"labels must be as many as rows, got {len(of_row)} and {len(values)}")
     parts = [Fraction(1)] if length is not None else [_FOR_LENGTH, 1 - _FOR_LENGTH]
-    payment = pay(spent, parts, f"Gaussian naive Bayes, {len(known)} classes", rows, box)
+    spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
-    counts &= of_row >= 0
+    counts = counted(spent, counts & (of_row >= 0))
+    payment = pay(spent, parts, f"Gaussian naive Bayes, {len(known)} classes", rows, box, unit)
     if length is None:
         length = found_length(scaled, counts, payment, 0)
     scaled = shortened(scaled, length)

@@ -14,11 +14,14 @@ from ferrodp._base._validate import Real
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
+from ferrodp.statistics._column import Keep
 from ferrodp.statistics.models._sums import (
     Floats,
     box_of,
+    counted,
     found_length,
     length_of,
+    of_units,
     outer_sum,
     pay,
     rows_of,
@@ -158,6 +161,8 @@ def private_clusters(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -168,7 +173,7 @@ def private_clusters(
 
     Parameters
     ----------
-    rows, bounds, clip_norm, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    rows, bounds, clip_norm, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_moments`.
     num_clusters : int
         k, from 1 to 10000.
@@ -208,7 +213,7 @@ def private_clusters(
     [1.0, 9.0]
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    values = rows_of(rows)
+    values = rows_of(rows, without=unit)
     box = box_of(bounds, values.shape[1])
     clusters = _validate.count("num_clusters", num_clusters, maximum=10_000)
     rounds = _validate.count("num_rounds", num_rounds, maximum=100)
@@ -217,8 +222,10 @@ def private_clusters(
     length = length_of(clip_norm, values.shape[1])
     for_length = Fraction(0) if length is not None else _FOR_LENGTH
     parts = [for_length] * (length is None) + [(1 - for_length) / rounds] * rounds
-    payment = pay(spent, parts, f"k-means, {clusters} clusters", rows, box)
+    spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
+    counts = counted(spent, counts)
+    payment = pay(spent, parts, f"k-means, {clusters} clusters", rows, box, unit)
     if length is None:
         length = found_length(scaled, counts, payment, 0)
     scaled = shortened(scaled, length)

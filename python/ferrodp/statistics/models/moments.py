@@ -16,12 +16,15 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
+from ferrodp.statistics._column import Keep
 from ferrodp.statistics.models._sums import (
     Box,
     Floats,
     box_of,
+    counted,
     found_length,
     length_of,
+    of_units,
     outer_sum,
     pay,
     rows_of,
@@ -325,6 +328,8 @@ def private_moments(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -344,6 +349,11 @@ def private_moments(
         tenth of the budget finds one that nine in ten rows keep, if it is left out.
     epsilon, max_contributions, source, ticket
         As for `private_count`.
+    unit : str, or array, Series or list, optional
+        Whose each row is: the name of a column of the table, which is none of the numbers then, or an id a row, as for
+        `private_count`. Then nothing is promised: of the rows of each unit `max_contributions` count.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more.
     delta : float
         Above 0 and below 1.
     neighboring_relation : NeighboringRelation
@@ -380,13 +390,15 @@ def private_moments(
     (True, True)
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    values = rows_of(rows)
+    values = rows_of(rows, without=unit)
     width = values.shape[1]
     box = box_of(bounds, width)
     length = length_of(clip_norm, width)
     parts = [Fraction(1)] if length is not None else [_FOR_LENGTH, 1 - _FOR_LENGTH]
-    payment = pay(spent, parts, "mean and covariance of columns", rows, box)
+    spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
+    counts = counted(spent, counts)
+    payment = pay(spent, parts, "mean and covariance of columns", rows, box, unit)
     if length is None:
         length = found_length(scaled, counts, payment, 0)
     constant = 0.5 * length

@@ -14,7 +14,8 @@ from ferrodp._base._validate import Real
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
-from ferrodp.statistics.models._sums import Floats, box_of, outer_sum, pay, rows_of
+from ferrodp.statistics._column import Keep
+from ferrodp.statistics.models._sums import Floats, box_of, counted, of_units, outer_sum, pay, rows_of
 from ferrodp.tickets import Ticket
 
 __all__ = ["ColumnScales", "private_scales"]
@@ -102,6 +103,8 @@ def private_scales(
     epsilon: Real | None = None,
     delta: Real = 0.0,
     max_contributions: int = 1,
+    unit: Any = None,
+    keep: Keep = "random",
     neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
@@ -112,7 +115,7 @@ def private_scales(
 
     Parameters
     ----------
-    rows, bounds, epsilon, delta, max_contributions, neighboring_relation, source, ticket
+    rows, bounds, epsilon, delta, max_contributions, unit, keep, neighboring_relation, source, ticket
         As for `private_moments`.
 
     Returns
@@ -140,11 +143,13 @@ def private_scales(
     (True, True)
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
-    values = rows_of(rows)
+    values = rows_of(rows, without=unit)
     width = values.shape[1]
     box = box_of(bounds, width)
-    payment = pay(spent, [Fraction(1)], "means and variances of columns", rows, box)
+    spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
+    counts = counted(spent, counts)
+    payment = pay(spent, [Fraction(1)], "means and variances of columns", rows, box, unit)
     constant = 0.5 * math.sqrt(width)
     terms = np.column_stack([np.full(len(scaled), constant), scaled, scaled * scaled - 0.5])
     terms[~counts] = 0.0
