@@ -29,7 +29,6 @@ from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp._observer import drawn_in_place
 from ferrodp.errors import CalibrationError, InvalidArray
-from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.events.base import settle
 from ferrodp.mechanisms import _answers
 from ferrodp.random import NoiseSource
@@ -42,7 +41,7 @@ Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HadamardResponse:
+class HadamardResponse(_answers.Response):
     r"""Release answers about many categories, each as one number that tells categories apart by a factor e^ε at most.
 
     Each answer is ε-differentially private for the unit that gave it, ε = ln(A/P), in the local model: the neighboring
@@ -95,7 +94,7 @@ class HadamardResponse:
     (True, 4096)
     """
 
-    guarantee: ClassVar[str] = "exact"
+    _useful: ClassVar[str] = "below 2^64/q"
 
     weight: int
     num_categories: int
@@ -181,93 +180,9 @@ class HadamardResponse:
         return (1 - (self.field_size - 1) * share) * apart, share * apart
 
     @property
-    def event(self) -> EpsilonDeltaEvent:
-        """What an accountant needs to know about one unit's answer; `ShuffledEvent` takes it as a randomizer."""
-        return EpsilonDeltaEvent(epsilon=self.epsilon(), delta=0.0)
-
-    def epsilon(self, delta: Real = 0.0) -> float:
-        """Return the smallest ε ≥ 0 for which one answer is (ε, δ)-differentially private, rounded up.
-
-        Parameters
-        ----------
-        delta : float
-            In [0, 1). Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            ln((A − δ·q/(q − 1))/P), at least 0: the inverse of `delta`.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `delta` is out of its domain.
-
-        Examples
-        --------
-        >>> HadamardResponse(weight=2**63, num_categories=2, field_size=2).epsilon()
-        0.0
-        """
-        return _answers.epsilon_of(*self._laws, delta)
-
-    def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one answer is (ε, δ)-differentially private, rounded up.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite, ≥ 0. Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            (1 − 1/q)(A − e^ε·P), at least 0: messages whose product is 0 for the answer, and not for another one.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `epsilon` is out of its domain.
-
-        Examples
-        --------
-        >>> HadamardResponse(weight=2**63, num_categories=2, field_size=2).delta(0.0)
-        0.0
-        """
-        return _answers.delta_of(*self._laws, epsilon)
-
-    def variance(self, num_answers: int) -> float:
-        """Return the variance of the estimated frequency of a category that nobody has, as a share of the answers.
-
-        Parameters
-        ----------
-        num_answers : int
-            n ≥ 1.
-
-        Returns
-        -------
-        float
-            Infinite for ε = 0.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `num_answers` is out of its domain.
-
-        Examples
-        --------
-        >>> mechanism = HadamardResponse.calibrated(epsilon=1.0, num_categories=1024)
-        >>> round(mechanism.variance(100), 4)
-        0.0369
-        """
-        answers = _validate.count("num_answers", num_answers)
-        base = 1.0 / self.field_size
-        apart = self._truth - base
-        return math.inf if apart <= 0.0 else base * (1.0 - base) / apart**2 / answers
-
-    @property
-    def _truth(self) -> float:
-        """The probability A."""
-        return float(1 - Fraction((self.field_size - 1) * self.weight, _WORDS))
+    def _shares(self) -> tuple[float, float]:
+        """The probabilities that the product is 0 for the category that was answered, and for another: A and 1/q."""
+        return float(1 - Fraction((self.field_size - 1) * self.weight, _WORDS)), 1.0 / self.field_size
 
     @_arrays.quiet
     def release(
@@ -332,38 +247,8 @@ class HadamardResponse:
         lower = ((categories & mask) | first).astype(np.uint32)
         return lower, (categories >> rest).astype(np.uint32) if self.field_size == 4 else None
 
-    @_arrays.quiet
-    def estimate_frequencies(self, messages: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return unbiased estimates of how many answers of each category there were, from messages.
-
-        Post-processing: it costs nothing. Estimates may be negative; see `variance`.
-
-        Parameters
-        ----------
-        messages : array of integers
-            What `release` returned.
-
-        Returns
-        -------
-        (k,) float64 ndarray
-            The estimated counts.
-
-        Raises
-        ------
-        InvalidArray
-            If they are no integers, or out of range.
-        InvalidParameter
-            If ε = 0: the messages say nothing.
-
-        Examples
-        --------
-        >>> mechanism = HadamardResponse(weight=1, num_categories=3, field_size=2)
-        >>> mechanism.estimate_frequencies(mechanism.release([0, 1, 1, 2] * 3000)).round(-3).tolist()
-        [3000.0, 6000.0, 3000.0]
-        """
-        apart = self._truth - 1.0 / self.field_size
-        if apart <= 0.0:
-            raise _validate.out_of_domain("weight", "below 2^64/q to estimate anything", self.weight)
+    def _support(self, messages: npt.ArrayLike) -> tuple[int, npt.NDArray[np.float64]]:
+        """Return how many messages there are, and how many of them have product 0 with each category's vector."""
         seen = np.asarray(messages).ravel()
         if seen.size and (seen.dtype.kind not in "iu" or not 0 <= seen.min() <= seen.max() < self.num_messages):
             raise InvalidArray(f"messages must be integers from 0 to {self.num_messages - 1}")
@@ -372,9 +257,7 @@ class HadamardResponse:
         lower, upper = self._vectors(np.arange(self.num_categories))
         total = sums[lower.astype(np.int64)] if upper is None else _characters(sums, lower, upper, self._digits)
         # the sum over all characters of the product is q where it is 0, and 0 elsewhere
-        zeros = (seen.size + total) / self.field_size
-        found: npt.NDArray[np.float64] = (zeros - seen.size / self.field_size) / apart
-        return found
+        return seen.size, (seen.size + total) / self.field_size
 
 
 def _transform(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -24,16 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native
-from ferrodp._base import _arrays, _validate
+from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp.errors import CalibrationError
-from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.events.base import settle
 from ferrodp.mechanisms import _answers
-from ferrodp.random import NoiseSource
-from ferrodp.tickets import Ticket
 
 __all__ = ["SubsetResponse"]
 
@@ -41,7 +38,7 @@ _WORDS = 2**64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubsetResponse:
+class SubsetResponse(_answers.BitResponse):
     r"""Release answers about categories, each as a set of them: the least variance for any number of categories.
 
     Each answer is ε-differentially private for the unit that gave it, ε = ln(p(k − d)/((1 − p)d)), in the local
@@ -94,7 +91,7 @@ class SubsetResponse:
     True
     """
 
-    guarantee: ClassVar[str] = "exact"
+    _useful: ClassVar[str] = "below 2^64*(k - d)/k"
 
     weight: int
     num_categories: int
@@ -174,180 +171,10 @@ class SubsetResponse:
         return (1 - lie) * Fraction(k - d, k - 1), lie * Fraction(d, k - 1)
 
     @property
-    def event(self) -> EpsilonDeltaEvent:
-        """What an accountant needs to know about one unit's answer; `ShuffledEvent` takes it as a randomizer."""
-        return EpsilonDeltaEvent(epsilon=self.epsilon(), delta=0.0)
-
-    def epsilon(self, delta: Real = 0.0) -> float:
-        """Return the smallest ε ≥ 0 for which one answer is (ε, δ)-differentially private, rounded up.
-
-        Parameters
-        ----------
-        delta : float
-            In [0, 1). Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            ln((p(k − d) − δ(k − 1))/((1 − p)d)), at least 0: the inverse of `delta`.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `delta` is out of its domain.
-
-        Examples
-        --------
-        >>> SubsetResponse(weight=2**63, num_categories=4, size=2).epsilon()
-        0.0
-        """
-        return _answers.epsilon_of(*self._laws, delta)
-
-    def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one answer is (ε, δ)-differentially private, rounded up.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite, ≥ 0. Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            (p(k − d) − e^ε(1 − p)d)/(k − 1), at least 0.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `epsilon` is out of its domain.
-
-        Examples
-        --------
-        >>> SubsetResponse(weight=2**62, num_categories=2, size=1).delta(0.0)
-        0.5
-        """
-        return _answers.delta_of(*self._laws, epsilon)
-
-    @property
     def _shares(self) -> tuple[float, float]:
         """The probabilities p and r that a set has a category that is the answer, and one that is not."""
         lie, others = self.weight / _WORDS, self.num_categories - 1
         return 1.0 - lie, ((1.0 - lie) * (self.size - 1) + lie * self.size) / others
 
-    def variance(self, num_answers: int) -> float:
-        """Return the variance of the estimated frequency of a category that nobody has, as a share of the answers.
-
-        Parameters
-        ----------
-        num_answers : int
-            n ≥ 1.
-
-        Returns
-        -------
-        float
-            Infinite for ε = 0.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `num_answers` is out of its domain.
-
-        Examples
-        --------
-        >>> mechanism = SubsetResponse.calibrated(epsilon=1.0, num_categories=1024)
-        >>> round(mechanism.variance(100), 4)
-        0.0367
-        """
-        answers = _validate.count("num_answers", num_answers)
-        truth, other = self._shares
-        return math.inf if truth <= other else other * (1.0 - other) / (truth - other) ** 2 / answers
-
-    @_arrays.quiet
-    def release(
-        self,
-        answers: Any,
-        *,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-        threads: int | None = None,
-    ) -> npt.NDArray[np.uint64]:
-        """Return a set for each answer, as bits by category, randomized independently.
-
-        Parameters
-        ----------
-        answers : array or list of uint8, int32 or int64
-            Categories from 0 to k − 1. Anything out of range counts as 0: whether an answer is valid is data.
-        source : NoiseSource, optional
-            None, or a seeded source for tests.
-        ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. One pays for one answer of each unit, under `REPLACE_ONE`.
-        threads : int, optional
-            By default the library's choice; the result does not depend on it.
-
-        Returns
-        -------
-        (..., ⌈k/64⌉) ndarray of uint64
-            Bit c mod 64 of word ⌊c/64⌋ is that of category c: d of them are 1. Bits beyond the categories are 0.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-            If an argument is not accepted, by its type, dtype or shape alone. Nothing was drawn.
-        TicketError
-            If `ticket` was used or cancelled before. Nothing was drawn.
-        EntropyError
-            If the operating system gives no key.
-
-        Notes
-        -----
-        =================================  =============================================================
-        answer below 0 or above k − 1      counts as 0
-        array of size 0                    an array of size 0
-        =================================  =============================================================
-
-        Examples
-        --------
-        >>> SubsetResponse.calibrated(epsilon=1.0, num_categories=100).release([3, 70, 5]).shape
-        (3, 2)
-        """
-        threads = _validate.threads(threads)
-
-        def draw(given: npt.NDArray[np.int64], into: npt.NDArray[np.uint64], key: Any) -> None:
-            _native.subset_responses(given, into, self.weight, self.size, self.num_categories, key, threads)
-
-        return _answers.rows_of_bits(self, answers, source, ticket, draw)
-
-    @_arrays.quiet
-    def estimate_frequencies(self, messages: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return unbiased estimates of how many answers of each category there were, from messages.
-
-        Post-processing: it costs nothing. Estimates may be negative; see `variance`.
-
-        Parameters
-        ----------
-        messages : (..., ⌈k/64⌉) array of uint64
-            What `release` returned.
-
-        Returns
-        -------
-        (k,) float64 ndarray
-            The estimated counts.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType
-            If they are not of uint64 or of another number of words, or have bits beyond the categories.
-        InvalidParameter
-            If ε = 0: the messages say nothing.
-
-        Examples
-        --------
-        >>> mechanism = SubsetResponse(weight=1, size=1, num_categories=3)
-        >>> mechanism.estimate_frequencies(mechanism.release([0, 1, 1, 2] * 3000)).round(-3).tolist()
-        [3000.0, 6000.0, 3000.0]
-        """
-        truth, other = self._shares
-        if truth <= other:
-            raise _validate.out_of_domain("weight", "below 2^64*(k - d)/k to estimate anything", self.weight)
-        size, counts = _answers.counted(messages, self.num_categories)
-        return np.asarray((counts - size * other) / (truth - other), np.float64)
+    def _draw(self, answers: npt.NDArray[np.int64], into: _answers.Rows, key: Any, threads: int | None) -> None:
+        _native.subset_responses(answers, into, self.weight, self.size, self.num_categories, key, threads)

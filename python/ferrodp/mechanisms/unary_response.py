@@ -24,16 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp import _native
-from ferrodp._base import _arrays, _validate
+from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp._base._weak import warn_if_weak
 from ferrodp._numerics.intervals import Arithmetic, Interval, float_up, point, tight
 from ferrodp.errors import CalibrationError
-from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.events.base import settle
 from ferrodp.mechanisms import _answers
-from ferrodp.random import NoiseSource
-from ferrodp.tickets import Ticket
 
 __all__ = ["UnaryResponse"]
 
@@ -42,7 +39,7 @@ _WASTE = 2.0**-10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnaryResponse:
+class UnaryResponse(_answers.BitResponse):
     r"""Release answers about many categories as one bit a category: little variance, long messages.
 
     Each answer is ε-differentially private for the unit that gave it, ε = ln((1 − q)/q), in the local model: the
@@ -92,7 +89,7 @@ class UnaryResponse:
     True
     """
 
-    guarantee: ClassVar[str] = "exact"
+    _useful: ClassVar[str] = "below half of 2^digits"
 
     weight: int
     num_categories: int
@@ -163,174 +160,9 @@ class UnaryResponse:
         return (1 - share) / 2, share / 2
 
     @property
-    def event(self) -> EpsilonDeltaEvent:
-        """What an accountant needs to know about one unit's answer; `ShuffledEvent` takes it as a randomizer."""
-        return EpsilonDeltaEvent(epsilon=self.epsilon(), delta=0.0)
+    def _shares(self) -> tuple[float, float]:
+        """The probabilities that the bit of the answer is 1, and that another one is: ½ and q."""
+        return 0.5, self.weight / 2**self.digits
 
-    def epsilon(self, delta: Real = 0.0) -> float:
-        """Return the smallest ε ≥ 0 for which one answer is (ε, δ)-differentially private, rounded up.
-
-        Parameters
-        ----------
-        delta : float
-            In [0, 1). Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            ln((1 − q − 2δ)/q), at least 0: the inverse of `delta`.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `delta` is out of its domain.
-
-        Examples
-        --------
-        >>> UnaryResponse(weight=1, digits=1, num_categories=2).epsilon()
-        0.0
-        """
-        return _answers.epsilon_of(*self._laws, delta)
-
-    def delta(self, epsilon: Real) -> float:
-        """Return the smallest δ for which one answer is (ε, δ)-differentially private, rounded up.
-
-        Parameters
-        ----------
-        epsilon : float
-            Finite, ≥ 0. Rounded down if not exactly representable.
-
-        Returns
-        -------
-        float
-            (1 − q − e^ε·q)/2, at least 0.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `epsilon` is out of its domain.
-
-        Examples
-        --------
-        >>> UnaryResponse(weight=1, digits=2, num_categories=2).delta(0.0)
-        0.25
-        """
-        return _answers.delta_of(*self._laws, epsilon)
-
-    def variance(self, num_answers: int) -> float:
-        """Return the variance of the estimated frequency of a category that nobody has, as a share of the answers.
-
-        Parameters
-        ----------
-        num_answers : int
-            n ≥ 1.
-
-        Returns
-        -------
-        float
-            Infinite for ε = 0.
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If `num_answers` is out of its domain.
-
-        Examples
-        --------
-        >>> mechanism = UnaryResponse.calibrated(epsilon=1.0, num_categories=1024)
-        >>> round(mechanism.variance(100), 4)
-        0.0369
-        """
-        answers = _validate.count("num_answers", num_answers)
-        share = self.weight / 2**self.digits
-        return math.inf if share >= 0.5 else share * (1.0 - share) / (0.5 - share) ** 2 / answers
-
-    @_arrays.quiet
-    def release(
-        self,
-        answers: Any,
-        *,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-        threads: int | None = None,
-    ) -> npt.NDArray[np.uint64]:
-        """Return a row of bits for each answer, randomized independently.
-
-        Parameters
-        ----------
-        answers : array or list of uint8, int32 or int64
-            Categories from 0 to k − 1. Anything out of range counts as 0: whether an answer is valid is data.
-        source : NoiseSource, optional
-            None, or a seeded source for tests.
-        ticket : Ticket, optional
-            What pays for the release: see `ferrodp.tickets`. One pays for one answer of each unit, under `REPLACE_ONE`.
-        threads : int, optional
-            By default the library's choice; the result does not depend on it.
-
-        Returns
-        -------
-        (..., ⌈k/64⌉) ndarray of uint64
-            Bit c mod 64 of word ⌊c/64⌋ is that of category c; bits beyond the categories are 0.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
-            If an argument is not accepted, by its type, dtype or shape alone. Nothing was drawn.
-        TicketError
-            If `ticket` was used or cancelled before. Nothing was drawn.
-        EntropyError
-            If the operating system gives no key.
-
-        Notes
-        -----
-        =================================  =============================================================
-        answer below 0 or above k − 1      counts as 0
-        array of size 0                    an array of size 0
-        =================================  =============================================================
-
-        Examples
-        --------
-        >>> UnaryResponse.calibrated(epsilon=1.0, num_categories=100).release([3, 70, 5]).shape
-        (3, 2)
-        """
-        threads = _validate.threads(threads)
-
-        def draw(given: npt.NDArray[np.int64], into: npt.NDArray[np.uint64], key: Any) -> None:
-            _native.unary_responses(given, into, self.weight, self.digits, self.num_categories, key, threads)
-
-        return _answers.rows_of_bits(self, answers, source, ticket, draw)
-
-    @_arrays.quiet
-    def estimate_frequencies(self, messages: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return unbiased estimates of how many answers of each category there were, from messages.
-
-        Post-processing: it costs nothing. Estimates may be negative; see `variance`.
-
-        Parameters
-        ----------
-        messages : (..., ⌈k/64⌉) array of uint64
-            What `release` returned.
-
-        Returns
-        -------
-        (k,) float64 ndarray
-            The estimated counts.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType
-            If they are not of uint64 or of another number of words, or have bits beyond the categories.
-        InvalidParameter
-            If ε = 0: the messages say nothing.
-
-        Examples
-        --------
-        >>> mechanism = UnaryResponse(weight=1, digits=40, num_categories=3)
-        >>> mechanism.estimate_frequencies(mechanism.release([0, 1, 1, 2] * 3000)).round(-3).tolist()
-        [3000.0, 6000.0, 3000.0]
-        """
-        share = self.weight / 2**self.digits
-        if share >= 0.5:
-            raise _validate.out_of_domain("weight", "below half of 2^digits to estimate anything", self.weight)
-        size, counts = _answers.counted(messages, self.num_categories)
-        return np.asarray((counts - size * share) / (0.5 - share), np.float64)
+    def _draw(self, answers: npt.NDArray[np.int64], into: _answers.Rows, key: Any, threads: int | None) -> None:
+        _native.unary_responses(answers, into, self.weight, self.digits, self.num_categories, key, threads)
