@@ -197,6 +197,7 @@ _READING = "no audit reads files: what is read is compared, type by type, with a
 _PARTS = "no audit cuts a table into partitions: its killer compares every cut of all small tables with one process"
 NOT_FOUND: dict[str, str] = {
     "rows of one unit are decided in two parts": "columns of an audit are short: parts are compared with one part",
+    "a unit with one row too many has all of them counted": "columns of an audit are short, and decided as one part",
     "missing ids of numbers are one unit": _READING,
     "missing names of a file are a name like others": _READING,
     "equal labels of a file are one although they are two instants": _READING,

@@ -56,6 +56,13 @@ MUTANTS = [
         "gathered rows",
     ),
     (
+        "a unit with one row too many has all of them counted",
+        "unit-with-one-row-too-many-is-not-decided",
+        "np.append(rows > most, False)",
+        "np.append(rows > most + 1, False)",
+        "gathered rows",
+    ),
+    (
         "missing ids of numbers are one unit",
         "missing-ids-are-one-unit",
         "codes[missing] = -1",

@@ -169,16 +169,17 @@ def rows_that_count(owners: Places, rows: int, drawn_from: NoiseSource | None) -
     Sorting may use one key for unit and coin, but ties must not be left to the sort: it might decide by rows of others.
     The number of bits must not depend on the number of units, or a further unit would change the law of the others.
 
-    So many units are decided at a time that their rows are some hundred thousand: memory beside the coins is for these
-    alone. Which units those are changes nothing, as the rows of one unit are always decided together.
+    All rows of a unit that has no more than so many count, whatever their coins, so units with more rows alone are
+    sorted. So many of these are decided at a time that their rows are some hundred thousand: memory beside the coins is
+    for these alone. Which units those are changes nothing, as the rows of one unit are always decided together.
 
     While a run is recorded or replayed on a neighbor the first rows count: coins that both tables share.
     """
     coins = None
     if drawn_from is not None and OBSERVER.get() is None:
         coins = np.frombuffer(drawn_from.bytes(4 * owners.size), np.uint32)
-    counted = np.zeros(owners.size, np.bool_)
-    for part in _together(owners):
+    counted = owners >= 0
+    for part in _together(owners, rows):
         whose = owners[part]
         # mutant: subset-of-a-unit-depends-on-the-rows-of-others
         order = np.argsort(whose, kind="stable") if coins is None else _by_owner_and_coin(whose, coins[part])
@@ -190,8 +191,11 @@ def rows_that_count(owners: Places, rows: int, drawn_from: NoiseSource | None) -
     return counted
 
 
-def _together(owners: Places) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows of some units, of others, and so on, in the order of the table; each unit is in one of them."""
+def _together(owners: Places, most: int) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the rows of some units, of others, and so on, in the order of the table; each unit is in one of them.
+
+    Of many rows, those are left out whose unit has at most so many: nothing is to be decided about them.
+    """
     if owners.size <= 2 * PART:
         yield np.arange(owners.size)
         return
@@ -199,12 +203,20 @@ def _together(owners: Places) -> Iterator[npt.NDArray[np.intp]]:
     for start in range(0, owners.size, PART):
         part = owners[start : start + PART]
         add_counts(rows, part[part >= 0])
+    # mutant: unit-with-one-row-too-many-is-not-decided
+    crowded = np.append(rows > most, False)  # the last for rows without a unit, −1
+    if not crowded.any():
+        return
+    decided = np.empty(owners.size, np.bool_)
+    for start in range(0, owners.size, PART):
+        decided[start : start + PART] = crowded[owners[start : start + PART]]
+    rows[~crowded[:-1]] = 0
     np.cumsum(rows, out=rows)
     # mutant: rows-of-a-unit-decided-in-two-parts
     ends = np.searchsorted(rows, np.arange(PART, int(rows[-1:].sum()), PART))
     first = 0
     for end in [*np.unique(ends).tolist(), rows.size]:
-        yield np.flatnonzero((owners >= first) & (owners < end))
+        yield np.flatnonzero(decided & (owners >= first) & (owners < end))
         first = end
 
 
