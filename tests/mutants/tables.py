@@ -46,7 +46,7 @@ MUTANTS = [
     (
         "a null of one row decides on the type of a table",
         "null-of-one-row-decides-on-the-type-of-a-table",
-        "np.column_stack([_column_of(values, each) for each in names_of(values)])",
+        "np.column_stack([_column_of(values, each) for each in names])",
         "np.asarray(values.to_numpy(), float)",
         "models",
     ),
