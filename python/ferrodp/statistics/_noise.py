@@ -164,23 +164,28 @@ def inside(reach: float, terms: list[tuple[Integers, float]]) -> float:
     where its steps are large.
     """
     *smooth, (last, factor) = terms
-    shifts, masses = np.zeros(1), np.ones(1)
-    if float(last.scale) <= (_SMOOTH if isinstance(last, DiscreteLaplaceMechanism) else _SMOOTH_GAUSSIAN):
-        places, masses = _masses(last)
-        shifts = places * factor
-    else:
-        smooth.append((last, factor))
     laplace = isinstance(last, DiscreteLaplaceMechanism)
+    is_stepwise = float(last.scale) <= (_SMOOTH if laplace else _SMOOTH_GAUSSIAN)
+    if not is_stepwise:
+        smooth.append((last, factor))
     scales = [abs(c) * float(noise.scale) for noise, c in smooth]
-    tails = _laplace_tail(scales) if laplace else _gaussian_tail(math.hypot(*scales))
-    return float(masses @ (1.0 - tails(reach - shifts) - tails(reach + shifts)))
+    tail = _laplace_tail(scales) if laplace else _gaussian_tail(math.hypot(*scales))
+    if not is_stepwise:
+        return float(1.0 - 2.0 * tail(reach))
+    places, masses = _masses(last)
+    return float(masses @ (1.0 - tail(reach - places * factor) - tail(reach + places * factor)))
 
 
-def _gaussian_tail(deviation: float) -> Callable[[Floats], Floats]:
-    return lambda at: np.array([0.5 * math.erfc(x / (deviation * math.sqrt(2.0))) for x in at.tolist()])
+def _gaussian_tail(deviation: float) -> Callable[[Any], Any]:
+    def tail(at: Any) -> Any:
+        if isinstance(at, float):
+            return 0.5 * math.erfc(at / (deviation * math.sqrt(2.0)))
+        return np.array([tail(x) for x in at.tolist()])
+
+    return tail
 
 
-def _laplace_tail(scales: list[float]) -> Callable[[Floats], Floats]:
+def _laplace_tail(scales: list[float]) -> Callable[[Any], Any]:
     """Return P(X > x) of a sum of independent Laplace noises, by partial fractions of its characteristic function."""
     kept: list[float] = []
     for scale in sorted(scales, reverse=True):
@@ -190,8 +195,12 @@ def _laplace_tail(scales: list[float]) -> Callable[[Floats], Floats]:
     squares = [scale * scale for scale in kept]
     weights = [math.prod(a / (a - b) for j, b in enumerate(squares) if j != i) for i, a in enumerate(squares)]
 
-    def tail(at: Floats) -> Floats:
-        upper = sum(0.5 * w * np.exp(-np.abs(at) / scale) for w, scale in zip(weights, kept, strict=True))
+    def tail(at: Any) -> Any:
+        is_one = isinstance(at, float)  # of a whole interval a hundred, each five times as fast without arrays
+        exp: Callable[[Any], Any] = math.exp if is_one else np.exp
+        upper = sum(0.5 * w * exp(-abs(at) / scale) for w, scale in zip(weights, kept, strict=True))
+        if is_one:
+            return upper if at >= 0.0 else 1.0 - upper
         return np.where(at >= 0.0, upper, 1.0 - upper)
 
     return tail
