@@ -1,6 +1,7 @@
 """A page for every public class of the API, written before pages are read; the page of its module lists them.
 
-They are no Markdown, so that nobody takes them for pages that a person wrote.
+They are no Markdown, so that nobody takes them for pages that a person wrote. They are in no tree of contents: two
+hundred entries more in the sidebar of every page would help nobody, and took more than half of the time of a build.
 
 Exceptions stay on the page of their module, and so does a class that is documented elsewhere (`conf.py`).
 """
@@ -47,7 +48,7 @@ def _write(app: Sphinx) -> None:
             classes = _classes(module, app.config.ferrodp_elsewhere.get(page, ()))
             app.ferrodp_pages[page, module] = classes  # type: ignore[attr-defined]
             for name in classes:
-                text = f"{name}\n{'=' * len(name)}\n\nIn :doc:`{module} <../{source.stem}>`.\n\n"
+                text = f":orphan:\n\n{name}\n{'=' * len(name)}\n\nIn :doc:`{module} <../{source.stem}>`.\n\n"
                 kept = "".join(f"{line}\n" for line in options.splitlines() if ":imported-members:" not in line)
                 text += f".. autoclass:: {module}.{name}\n{kept}"
                 path = folder / f"{module}.{name}.rst"
@@ -66,10 +67,9 @@ def _list(app: Sphinx, docname: str, content: list[str]) -> None:
         if not classes:
             return found[0]
         rows = [f"| [`{name}`](classes/{found[1]}.{name}.rst) | {_summary(value)} |" for name, value in classes.items()]
-        pages = "\n".join(f"classes/{found[1]}.{name}" for name in classes)
         table = "\n".join(["| class | what it is |", "| --- | --- |", *rows])
         level = "###" if f"\n## {found[1]}\n" in content[0] else "##"
-        return f"{found[0]}\n{level} Classes\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+        return f"{found[0]}\n{level} Classes\n\n{table}\n"
 
     if docname.startswith("api/"):
         content[0] = _AUTOMODULE.sub(listed, content[0])
