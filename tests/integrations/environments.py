@@ -11,7 +11,7 @@ this package causes them, and nowhere else.
 
 The environments are made one after the other in a thread of their own, ahead of the tests: that waits for the network
 and the disk, tests for a processor. `--prepare` makes them and tests nothing, so that it can be done while other things
-are built. Three frameworks are tested at a time, the longest first; what one prints is shown when it has ended.
+are built. Four frameworks are tested at a time, the longest first; what one prints is shown when it has ended.
 
 A framework that cannot be installed is skipped, which the last line says. Frameworks that cannot be in the ordinary run
 for their size are left out of it by a file `only-if-asked` in their folder, which gives the reason; `--all`, or their
@@ -38,7 +38,7 @@ ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / ".venv-frameworks"
 TOOLS = ["pytest>=8", "hypothesis>=6.100"]
 LONGEST = ["explorer", "flower", "mindspore", "jax", "dask", "nvflare"]
-AT_A_TIME = 3
+AT_A_TIME = 4
 WARNINGS = "filterwarnings=default\nerror:::ferrodp"
 
 
@@ -168,6 +168,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a folder of tests/integrations; all if none is named")
     parser.add_argument("--all", action="store_true", help="those as well that are left out of the ordinary run")
     parser.add_argument("--prepare", action="store_true", help="make the environments, and test nothing")
+    parser.add_argument("--list", action="store_true", help="print what the ordinary run tests, and test nothing")
     asked = parser.parse_args()
     unknown = sorted(set(asked.names) - set(frameworks()))
     if unknown:
@@ -178,6 +179,9 @@ def main() -> int:
     left_out = {name: path.read_text(encoding="utf-8").strip() for name, path in reasons.items() if path.exists()}
     tested = set(names) - set(left_out)
     in_order = [name for name in LONGEST if name in tested] + sorted(tested - set(LONGEST))
+    if asked.list:
+        print(*in_order, sep="\n")
+        return 0
     for name, reason in left_out.items():
         print(f"\n== {name}\nleft out: {reason}", flush=True)
     passed, failed, skipped = [], [], []
