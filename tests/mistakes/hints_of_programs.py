@@ -99,6 +99,11 @@ STATISTICS = [
         lambda c: does(visits("--quantiles age:0,120:0.25,0.5")),
     ),
     Hint(
+        "is not COLUMN:EDGE,... or COLUMN=NAME,..., such as age:0,20,120",
+        lambda c: says(visits("--histogram age"), code=2),
+        lambda c: (does(visits("--histogram age:0,20,120")), does(visits("--histogram region=north,south"))),
+    ),
+    Hint(
         "is not COLUMN=NAME,NAME,..., such as region=north,south",
         lambda c: says(visits("--count --group-by region"), code=2),
         lambda c: does(visits("--count --group-by region=north,south")),
@@ -127,6 +132,11 @@ STATISTICS = [
         "must end in .csv, .tsv or .parquet, the first two also in .gz; or give --separator",
         lambda c: says(semicolons("ages.txt"), code=15),
         lambda c: does(semicolons("ages.txt", "--separator ;")),
+    ),
+    Hint(
+        "a statistic: --count, or such as --mean",
+        lambda c: says(visits("--plan"), code=0),
+        lambda c: (does(visits("--mean age:0,120")), does(visits("--histogram region=north,south"))),
     ),
     Hint(
         "such as --count or --mean age:0,120",

@@ -21,12 +21,34 @@ KILLERS = {
     "calendars": "pytest tests/statistics/test_calendars.py",
     "gathered rows": "pytest tests/statistics/test_gathered_rows.py",
     "tables of a shell": "pytest tests/cli/test_cli_stats_files.py",
+    "planned tables": "pytest tests/cli/test_cli_stats_plan.py -k 'ledger or one_plan or nothing'",
     "written tables": "pytest tests/cli/test_cli_stats_output.py",
     "units of columns": "pytest tests/statistics/test_units_of_columns.py",
     "populations": "pytest tests/statistics/test_populations.py -k 'differences or refused'",
 }
 
 MUTANTS = [
+    (
+        "a plan says what is left in the scope alone, not in those around it",
+        "plan-forgets-the-scopes-around",
+        "for each in around)",
+        "for each in around[:1])",
+        "planned tables",
+    ),
+    (
+        "a plan takes its errors from the rows of the file",
+        "plan-reads-the-rows",
+        "found = release(table.unread(*wanted), None)",
+        "found = release(table.read(*wanted, lambda _: None), None)",
+        "planned tables",
+    ),
+    (
+        "a plan draws noise of the operating system",
+        "plan-draws-noise",
+        "testing.seeded(_SEED),",
+        "None,",
+        "planned tables",
+    ),
     (
         "a released table replaces the file that it is about, or the ledger",
         "table-is-written-over-the-file-that-it-is-about",

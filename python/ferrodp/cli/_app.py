@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import ferrodp
-from ferrodp.cli._command import GENERAL, add_options
+from ferrodp.cli._command import GENERAL, Misused, add_options
 from ferrodp.cli._console import Console, logged, one_line
 from ferrodp.cli.audit import audit
 from ferrodp.cli.bench.command import bench
@@ -110,7 +110,7 @@ def _run(argv: list[str], console: Console) -> int:
             _log.info("%s is done", name)
     except SystemExit:  # --help and --version
         return 0
-    except _Misused as error:
+    except Misused as error:
         return _failed(console, error.program, exits.MISUSED, str(error))
     except BrokenPipeError:
         raise
@@ -137,14 +137,6 @@ def build_parser() -> argparse.ArgumentParser:
             add_actions(each)
         add_options(each, GENERAL)
     return parser
-
-
-class _Misused(Exception):  # noqa: N818  # what the user did
-    """The command line does not parse."""
-
-    def __init__(self, program: str, message: str) -> None:
-        super().__init__(message)
-        self.program = program
 
 
 class _Once(argparse.Action):
@@ -177,7 +169,7 @@ class _Parser(argparse.ArgumentParser):
         return found, rest
 
     def error(self, message: str) -> NoReturn:
-        raise _Misused(self.prog, f"{message} (see {self.prog} --help)")
+        raise Misused(self.prog, message)
 
     def _print_message(self, message: str, file: object = None) -> None:
         _print(lambda: sys.stdout.write(message))  # the original ignores a full disk

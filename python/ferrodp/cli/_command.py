@@ -112,6 +112,22 @@ GENERAL: tuple[Option, ...] = (
 """The options of every command, before or after the name of an action; the parser of all commands has the defaults."""
 
 
+class Misused(Exception):  # noqa: N818  # what the user did
+    """The command line does not parse.
+
+    Parameters
+    ----------
+    program : str
+        The command, with the program's name.
+    message : str
+        What is wrong.
+    """
+
+    def __init__(self, program: str, message: str) -> None:
+        super().__init__(f"{message} (see {program} --help)")
+        self.program = program
+
+
 def option(*names: str, **settings: Any) -> Option:
     """Return an option, with the arguments of `add_argument`."""
     return names, settings

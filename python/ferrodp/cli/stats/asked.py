@@ -18,6 +18,10 @@ class Asked(NamedTuple):
     """Bounds, or edges of bins."""
     quantiles: tuple[float, ...] = ()
     categories: tuple[str, ...] = ()
+    missing: str = ""
+    """What is not given, as a refusal: all that a plan can do without."""
+    way: str = ""
+    """How it is given."""
 
 
 class Keys(NamedTuple):
@@ -25,6 +29,8 @@ class Keys(NamedTuple):
 
     column: str
     keys: tuple[str, ...]
+    missing: str = ""
+    way: str = ""
 
 
 class Condition(NamedTuple):
@@ -98,6 +104,9 @@ def bounded(kind: str) -> Callable[[str], Asked]:
     """Return a parser of ``COLUMN:LOWER,UPPER``."""
 
     def parse(text: str) -> Asked:
+        if ":" not in text:
+            refused = f"argument --{kind}: {text!r} is not COLUMN:LOWER,UPPER, such as age:0,120"
+            return Asked(kind, text, missing=refused, way=f"public bounds: --{kind} {text}:LOWER,UPPER")
         column, numbers = _after_colon(text)
         if len(numbers) != 2:
             raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER, such as age:0,120")
@@ -108,6 +117,14 @@ def bounded(kind: str) -> Callable[[str], Asked]:
 
 def quantiles(text: str) -> Asked:
     """Parse ``COLUMN:LOWER,UPPER:Q,Q,...``."""
+    if text.count(":") < 2:
+        column, colon, ends = text.partition(":")
+        refused = f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as age:0,120:0.25,0.5"
+        if colon and len(_after_colon(text)[1]) != 2:
+            raise argparse.ArgumentTypeError(refused)
+        way = f"--quantiles {column}:{ends or 'LOWER,UPPER'}:Q,Q,..."
+        what = "quantiles" if colon else "public bounds and quantiles"
+        return Asked("quantiles", column, missing=f"argument --quantiles: {refused}", way=f"{what}: {way}")
     rest, _, last = text.rpartition(":")
     column, numbers = _after_colon(rest) if ":" in rest else (rest, ())
     if len(numbers) != 2:
@@ -125,6 +142,10 @@ def histogram(text: str) -> Asked:
     if "=" in text:
         found = keys(text)
         return Asked("histogram", found.column, categories=found.keys)
+    if ":" not in text:
+        refused = f"argument --histogram: {text!r} is not COLUMN:EDGE,... or COLUMN=NAME,..., such as age:0,20,120"
+        way = f"public edges or names: --histogram {text}:EDGE,EDGE,... or {text}=NAME,NAME,..."
+        return Asked("histogram", text, missing=refused, way=way)
     column, numbers = _after_colon(text)
     return Asked("histogram", column, numbers)
 
@@ -132,6 +153,9 @@ def histogram(text: str) -> Asked:
 def keys(text: str) -> Keys:
     """Parse ``COLUMN=NAME,NAME,...``."""
     column, equals, names = text.partition("=")
+    if column and not equals:
+        refused = f"argument --group-by: {text!r} is not COLUMN=NAME,NAME,..., such as region=north,south"
+        return Keys(column, (), refused, f"public keys: --group-by {column}=KEY,KEY,...")
     if not (column and equals and names):
         raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,..., such as region=north,south")
     return Keys(column, tuple(names.split(",")))

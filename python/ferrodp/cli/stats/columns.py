@@ -49,6 +49,9 @@ class Table(Protocol):
     def unread(self, numbers: set[str], names: set[str]) -> Read:
         """Return columns of the same types without rows; nothing is read."""
 
+    def kind(self, column: str) -> str:
+        """Return the type of a column, in words."""
+
     def keys(self, column: str, written: tuple[str, ...]) -> list[Any]:
         """Return public keys as what the column holds, or refuse them."""
 

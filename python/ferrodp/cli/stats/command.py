@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from ferrodp._base import _validate
-from ferrodp.cli._command import Args, command, option, relation_option
+from ferrodp.cli._command import Args, Misused, command, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.releasing import payment as _payments
 from ferrodp.cli.stats import asked as _asked
 from ferrodp.cli.stats import payment as _payment
+from ferrodp.cli.stats import planned as _planned
 from ferrodp.cli.stats import releases as _releases
 from ferrodp.cli.stats import report as _report
 from ferrodp.cli.stats import tables as _tables
@@ -19,7 +20,7 @@ from ferrodp.cli.stats import written as _written
 from ferrodp.cli.stats.asked import Asked
 from ferrodp.cli.stats.columns import How, Table
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import NeighboringRelation
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics import Estimate
 
 _STEPS = 100
@@ -93,13 +94,18 @@ def _bounded(name: str, help: str) -> Any:
         help="the column that says whose a row is: of each unit only --rows-per-unit rows count, a random subset",
     ),
     option("--rows-per-unit", type=int, default=1, metavar="K", help="the most rows of a unit of privacy (default: 1)"),
-    option("--epsilon", type=float, required=True, metavar="E", help="of all statistics together, shared evenly"),
+    option("--epsilon", type=float, metavar="E", help="of all statistics together, shared evenly; a plan needs none"),
     option("--delta", type=float, default=0.0, metavar="D", help="0 (default): Laplace noise; otherwise Gaussian"),
     relation_option(),
+    option(
+        "--plan",
+        action="store_true",
+        help="say what the command would release and cost, and what it lacks; nothing is drawn, charged or written",
+    ),
     *_written.OPTIONS,
     *_payments.OPTIONS,
-    show=_report.show,
-    fields=_report.FIELDS,
+    show=lambda report, console: (_planned if "plan" in report else _report).show(report, console),
+    fields=(_report.FIELDS, _planned.FIELDS),
 )
 def stats(args: Args, console: Console) -> Report:
     r"""Release statistics of a table in a file.
@@ -108,6 +114,12 @@ def stats(args: Args, console: Console) -> Report:
     they are (epsilon, delta)-differentially private; each gets an even share.
     Bounds, edges, names, keys and conditions must be public, not read from the
     data. Missing cells, and cells that hold no number, are left out.
+
+    plan:
+      With --plan nothing is drawn, charged or written, and no row is read, so it
+      costs nothing. It prints the columns, what would be released at which epsilon
+      and with how much noise, what a ledger has left after it, and what is missing:
+      bounds, edges and keys may be left out then, and --epsilon, too.
 
     output:
       With -o the released numbers are written to a file, too: one number a row,
@@ -121,6 +133,7 @@ def stats(args: Args, console: Console) -> Report:
       release had begun.
 
     examples:
+      ferrodp stats visits.csv --plan --count --mean age
       ferrodp stats visits.csv --count --mean age:0,120 --epsilon 1
       ferrodp stats visits.csv --count --mean stay:0,30 \
           --group-by region=north,south --unit patient --rows-per-unit 3 \
@@ -131,23 +144,25 @@ def stats(args: Args, console: Console) -> Report:
           --histogram region=north,south --epsilon 0.5 --json
     """
     asked: list[Asked] = args.asked or []
-    if not asked:
-        raise InvalidParameter("at least one statistic must be asked for, such as --count or --mean age:0,120")
-    epsilon = _validate.positive("--epsilon", args.epsilon, toward="down")
+    if not args.plan:
+        _check_complete(args, asked)
     delta = _validate.delta(args.delta, zero=True, name="--delta")
     rows = _validate.count("--rows-per-unit", args.rows_per_unit, maximum=2**20)
     _check_groups(asked, args)
     _payments.check(args)
     conditions = tuple(args.where or ())
     how = _tables.how(args.file, args.separator, args.decimal, conditions)
-    parts = [_releases.share(epsilon, delta, each, len(asked)) for each in asked]
+    parts: list[EpsilonDeltaEvent] = []
+    if args.epsilon is not None:
+        epsilon = _validate.positive("--epsilon", args.epsilon, toward="down")
+        parts = [_releases.share(epsilon, delta, each, len(asked)) for each in asked]
     relation = NeighboringRelation(args.neighboring_relation)
     with _tables.opened(how) as table:
-        numbers = {each.column for each in asked if each.column is not None and not _is_named(each)}
-        names = {each.column for each in asked if each.column is not None and _is_named(each)}
-        names |= {args.group_by.column} if args.group_by else set()
-        names |= {args.unit} if args.unit else set()
+        numbers, names = _releases.columns(asked, args.group_by, args.unit)
         _check_columns(table, how, {*numbers, *names, *(each.column for each in conditions)})
+        if args.plan:
+            _planned.refuse_options(args)
+            return _planned.plan(args, table, asked, None if args.epsilon is None else parts, rows, relation)
         release = _releases.releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
         # of no rows: what this refuses is refused before any row is read
         blank = release(table.unread(numbers, names), None)
@@ -219,9 +234,15 @@ def _steps(advance: Callable[[], None]) -> Callable[[float], None]:
     return step
 
 
-def _is_named(asked: Asked) -> bool:
-    """Whether values of the column are compared, not added up."""
-    return bool(asked.categories) or asked.kind == "distinct"
+def _check_complete(args: Args, asked: list[Asked]) -> None:
+    """Refuse a command that lacks what only a plan can do without."""
+    keys = [args.group_by] if args.group_by is not None else []
+    for refusal in (each.missing for each in (*asked, *keys) if each.missing):
+        raise Misused("ferrodp stats", refusal)
+    if args.epsilon is None:
+        raise Misused("ferrodp stats", "the following arguments are required: --epsilon")
+    if not asked:
+        raise InvalidParameter("at least one statistic must be asked for, such as --count or --mean age:0,120")
 
 
 def _check_columns(table: Table, how: How, wanted: set[str]) -> None:

@@ -80,6 +80,10 @@ class _Typed(ABC):
     def __init__(self, how: How) -> None:
         self._how = how
 
+    def kind(self, column: str) -> str:
+        """Return the type of a column, in words."""
+        return str(self._kind(column)[0])
+
     def keys(self, column: str, written: tuple[str, ...]) -> list[Any]:
         """Return public keys as what the column holds, or refuse them."""
         return _typed(written, *self._kind(column))

@@ -11,7 +11,7 @@ from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import NUMBER, TEXT, maybe, record
 from ferrodp.cli.stats.asked import Asked
 from ferrodp.errors import InvalidParameter, LedgerError
-from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import ReleasedStatistic, Ticket
 from ferrodp.tickets.statistic import found_statistic
 
@@ -34,12 +34,8 @@ def paid(
         yield lambda: None, None
         return
     with _ledgers.opened(args.ledger) as ledger:
-        of_scope = ledger.report(args.scope).neighboring_relation
-        if of_scope is not relation:
-            raise InvalidParameter(
-                f"--neighboring-relation must be that of scope {args.scope!r}, {of_scope.value}, got {relation.value}"
-            )
-        event = parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
+        check_relation(args.scope, ledger.report(args.scope).neighboring_relation, relation)
+        event = event_of(parts)
         words = [words_of(each, args) for each in asked]
         with ledger.reserve(args.scope, event, key=args.key, statistics=words) as ticket:
 
@@ -60,6 +56,19 @@ def paid(
                 }
 
             yield told, ticket
+
+
+def event_of(parts: list[EpsilonDeltaEvent]) -> PrivacyEvent:
+    """Return what all statistics cost together."""
+    return parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
+
+
+def check_relation(scope: str, of_scope: NeighboringRelation, relation: NeighboringRelation) -> None:
+    """Refuse a scope whose budget is about other datasets."""
+    if of_scope is not relation:
+        raise InvalidParameter(
+            f"--neighboring-relation must be that of scope {scope!r}, {of_scope.value}, got {relation.value}"
+        )
 
 
 def selected(args: Args) -> list[str]:

@@ -14,11 +14,23 @@ from ferrodp.cli.stats.asked import Asked, Keys
 from ferrodp.cli.stats.columns import Read, Table
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.random import NoiseSource
 from ferrodp.statistics import Estimate
 from ferrodp.tickets import Ticket
 
 NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram")
 """What takes a delta; the others are choices."""
+
+
+def columns(asked: list[Asked], by: Keys | None, unit: str | None) -> tuple[set[str], set[str]]:
+    """Return the columns whose values are added up, and those whose values are compared."""
+    numbers = {each.column for each in asked if each.column is not None and not _is_named(each)}
+    names = {each.column for each in asked if each.column is not None and _is_named(each)}
+    return numbers, names | ({by.column} if by else set()) | ({unit} if unit else set())
+
+
+def _is_named(asked: Asked) -> bool:
+    return bool(asked.categories) or asked.kind == "distinct"
 
 
 def share(epsilon: float, delta: float, asked: Asked, number: int) -> EpsilonDeltaEvent:
@@ -36,8 +48,9 @@ def releaser(
     unit: str | None,
     rows: int,
     relation: NeighboringRelation,
+    source: NoiseSource | None = None,
 ) -> Callable[[Read, Ticket | None], list[Estimate[Any]]]:
-    """Return what releases all statistics of some columns."""
+    """Return what releases all statistics of some columns; a plan gives a seeded source, which takes no randomness."""
 
     def grouped(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
         assert by is not None
@@ -53,16 +66,23 @@ def releaser(
             keys=table.keys(by.column, by.keys),
             unit=None if unit is None else "units",
             rows_per_unit=rows,
+            source=source,
         )
         named = [table.keys(each.column or "", each.categories) if each.categories else () for each in asked]
         return [
-            _by_group(groups, each, names, part, relation, ticket)
+            _by_group(groups, each, names, part, relation, {"ticket": ticket, "source": source})
             for each, names, part in zip(asked, named, parts, strict=True)
         ]
 
     def whole(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
         owners = None if unit is None else read.names[unit]
-        about = {"max_contributions": rows, "unit": owners, "neighboring_relation": relation, "ticket": ticket}
+        about = {
+            "max_contributions": rows,
+            "unit": owners,
+            "neighboring_relation": relation,
+            "ticket": ticket,
+            "source": source,
+        }
         found = []
         for each, part in zip(asked, parts, strict=True):
             more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in NOISED else {})
@@ -108,9 +128,9 @@ def _by_group(
     names: Any,
     part: EpsilonDeltaEvent,
     relation: NeighboringRelation,
-    ticket: Ticket | None,
+    pays: dict[str, Any],
 ) -> Estimate[Any]:
-    more: dict[str, Any] = {"epsilon": part.epsilon, "ticket": ticket}
+    more: dict[str, Any] = {"epsilon": part.epsilon} | pays
     ends = asked.numbers[0] if asked.numbers else 0.0, asked.numbers[1] if asked.numbers else 0.0
     if asked.kind in ("median", "quantiles"):
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:

@@ -86,6 +86,10 @@ class Texts:
                     step(self._share())
         return reading.found()
 
+    def kind(self, column: str) -> str:
+        """Return what every column of a text holds."""
+        return "text"
+
     def keys(self, column: str, written: tuple[str, ...]) -> list[Any]:
         """Return public keys as they are written."""
         return list(written)
