@@ -1,7 +1,7 @@
 """A page for every public class of the API, written before pages are read; the page of its module lists them.
 
 They are no Markdown, so that nobody takes them for pages that a person wrote. They are in no tree of contents: two
-hundred entries more in the sidebar of every page would help nobody, and took more than half of the time of a build.
+hundred entries more in the sidebar of every page would help nobody, and took a third of the time of a build.
 
 Exceptions stay on the page of their module, and so does a class that is documented elsewhere (`conf.py`).
 """
