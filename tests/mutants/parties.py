@@ -27,6 +27,20 @@ MUTANTS = [
         "tables in partitions",
     ),
     (
+        "values that are in two partitions count in both",
+        "values-in-two-parts-count-twice",
+        "return Different(self.values | other.values)",
+        "return Different(frozenset([(0, each) for each in self.values] + [(1, each) for each in other.values]))",
+        "tables in partitions",
+    ),
+    (
+        "a value keeps the hash that it had in another process",
+        "hash-of-another-process-kept",
+        "return _Guarded, (self.value,)",
+        "return __import__('copyreg').__newobj__, (_Guarded,), (None, {'value': self.value, 'hash': self.hash})",
+        "tables in partitions",
+    ),
+    (
         "a table in partitions is noised by other parameters than its parts",
         "parts-noised-by-other-parameters",
         "if public != self.counted.public:",

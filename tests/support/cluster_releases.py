@@ -11,6 +11,7 @@ __all__ = [
     "RELEASES",
     "count",
     "deciles",
+    "different",
     "numbers",
     "seeded",
     "shard",
@@ -33,6 +34,7 @@ def shard(number):
         "region": rng.choice(["n", "s", "e"], rows),
         "person": rng.integers(0, 900, rows),
         "ill": rng.integers(0, 2, rows).astype(bool),
+        "code": rng.integers(0, 3000, rows),
     }
 
 
@@ -71,7 +73,12 @@ def deciles(frame, **pay):
     return fd.private_quantiles(frame["pay"], [0.1, 0.5, 0.9], bounds=(0, 100), epsilon=3.0, **pay)
 
 
-RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None}
+def different(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 3, "keep": "first"}
+    return fd.private_distinct(frame["code"], epsilon=1.0, **owners, **pay)
+
+
+RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None, different: "person"}
 """Each with the column by which rows are gathered."""
 
 

@@ -342,6 +342,10 @@ class _Guarded:
     def __hash__(self) -> int:
         return self.hash
 
+    def __reduce__(self) -> tuple[type[_Guarded], tuple[Any]]:
+        # mutant: hash-of-another-process-kept
+        return _Guarded, (self.value,)
+
     def __eq__(self, other: object) -> bool:
         try:
             return bool(self.value == (other.value if type(other) is _Guarded else other))

@@ -35,6 +35,7 @@ from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.keys.contributions import units
 from ferrodp.statistics.parts.exact import passed
+from ferrodp.statistics.parts.unions import Different, counted_values
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_distinct", "private_top"]
@@ -106,9 +107,13 @@ def private_distinct(
     # mutant: different-values-of-a-unit-move-by-one
     mechanism = spent.mechanism(spent.max_contributions)
     event = mechanism.event
-    (drawn,) = spent.says("number of different values", values).sources(event, null_distance=Fraction(1))
     places = _units.different(spent, units(found))
-    number = int(np.unique(places[places >= 0]).size)
+    number = counted_values(
+        lambda: int(np.unique(places[places >= 0]).size),
+        lambda: Different.of(found, places),
+        lambda: (event, spent.of, spent.unit),
+    )
+    (drawn,) = spent.says("number of different values", values).sources(event, null_distance=Fraction(1))
     released = mechanism.release(number, source=drawn)
     what = "number of different values"
     return spent.estimate(released, mechanism.standard_deviation, event, what, Additive(mechanism))

@@ -149,6 +149,11 @@ class _Releasing(_Mode):
 _MODE: ContextVar[_Mode | None] = ContextVar("counts of parts", default=None)
 
 
+def is_whole() -> bool:
+    """Return whether a statistic is about the rows that it is given, and not about those of parts."""
+    return _MODE.get() is None
+
+
 def passed(integers: Callable[[], T], public: Callable[[], Any]) -> T:
     """Return the exact integers that are noised next; `public` returns all that says how.
 
@@ -188,8 +193,9 @@ def check_source() -> None:
     # mutant: statistic-without-a-sum-of-parts-is-drawn-on-a-part
     if mode is not None and not mode.has_passed:
         raise InvalidParameter(
-            "release must be a count, sum, mean, variance, histogram, quantile, extreme, bounds, top, table or a "
-            "statistic of groups with public keys: others have no integers that add up over partitions"
+            "release must be a count, sum, mean, variance, histogram, quantile, extreme, bounds, number of different "
+            "values, top, table or a statistic of groups with public keys: others have no integers that add up over "
+            "partitions"
         )
 
 

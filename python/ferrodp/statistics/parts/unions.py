@@ -1,0 +1,59 @@
+"""What of a part of a table is no vector of integers: sets of values, and counts by keys that are in the data.
+
+*Sets.* The values of the whole table are the union of those of its parts, and the union of a set with itself is that
+set: values that are in several parts, and a part that is there twice, count once. With a column of units each part has
+all rows of a unit, of which so many different values count: Vᵤ, which depends on the rows of u and its coins. The union
+over all parts is ⋃ᵤ Vᵤ, that of one process. Values are compared as there, by `==` and `hash`. A hash may be another in
+each process, so that none travels: a set is made anew from its values where it arrives.
+
+A value of a type that compares objects by their identity equals itself alone, in one process too: a part has objects
+of its own, and nothing tells those of two parts to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ferrodp.statistics._foreign import Labels, Numbers, keys_of
+from ferrodp.statistics.parts import exact
+
+Places = npt.NDArray[np.signedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Different:
+    """Different values: numbers in ascending order, or what labels are compared by."""
+
+    values: npt.NDArray[Any] | frozenset[Any]
+
+    @classmethod
+    def of(cls, found: Numbers | Labels, places: Places) -> Different:
+        """Return the values of the rows of a column that count; equal ones have one place, others −1."""
+        held = places >= 0
+        if isinstance(found, Numbers):
+            return cls(np.unique(found.values[held]))
+        if found.entries is not None:
+            entries = found.entries
+            return cls(frozenset(keys_of(entries[place] for place in np.unique(found.values[held]).tolist())))
+        _, firsts = np.unique(places[held], return_index=True)
+        return cls(frozenset(keys_of(found.values[held][firsts].tolist())))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __add__(self, other: Different) -> Different:
+        """Return the values that are in one of both."""
+        if isinstance(self.values, frozenset) and isinstance(other.values, frozenset):
+            # mutant: values-in-two-parts-count-twice
+            return Different(self.values | other.values)
+        return Different(np.unique(np.concatenate([self.values, other.values])))
+
+
+def counted_values(number: Callable[[], int], values: Callable[[], Different], public: Callable[[], Any]) -> int:
+    """Return how many different values a table has, in one process or in all of its parts."""
+    return number() if exact.is_whole() else len(exact.passed(values, public))
