@@ -22,7 +22,7 @@ from ferrodp.distributed import private_statistic, statistics
 from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
 from ferrodp.statistics.keys.routes import routes_of
 from ferrodp.statistics.parts import exact
-from ferrodp.statistics.parts.unions import Different
+from ferrodp.statistics.parts.unions import Different, Tally
 
 ROWS, PARTS = 600, 5
 KEYS = ["n", "s", "w"]
@@ -153,11 +153,32 @@ def different_of_units(frame, **pay):
     return fd.private_distinct(frame["pay"], epsilon=1.0, **owners, **pay)
 
 
+def found_codes(frame, **pay):
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "code", keys=keys, **pay)
+
+
+def found_pairs(frame, **pay):
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, ["code", "ill"], keys=keys, **pay).found_counts
+
+
+def found_codes_of_units(frame, **pay):
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    limits = {"groups_per_unit": 2, "rows_per_group": 2}
+    return fd.private_group_by(frame, "code", keys=keys, **limits, **FIRST, **pay)
+
+
+def selected_codes(frame, **pay):
+    keys = fd.KeySelection(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "code", keys=keys, groups_per_unit=1, **FIRST, **pay)
+
+
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
 PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups]
-PLAIN += [different, different_labels]
+PLAIN += [different, different_labels, found_codes, found_pairs]
 OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]
-OF_UNITS += [spread_of_units, deciles_of_groups, different_of_units]
+OF_UNITS += [spread_of_units, deciles_of_groups, different_of_units, found_codes_of_units, selected_codes]
 
 
 def table(rows=ROWS, seed=0):
@@ -170,6 +191,7 @@ def table(rows=ROWS, seed=0):
         "region": rng.choice(["n", "s", "e"], rows),
         "person": rng.integers(0, rows // 3, rows),
         "ill": rng.integers(0, 2, rows).astype(bool),
+        "code": rng.geometric(0.2, rows),
     }
 
 
@@ -181,6 +203,9 @@ def cut(frame, parts=PARTS):
 
 
 def numbers(found):
+    if isinstance(found, fd.statistics.PrivateGroups):
+        counts = found.found_counts
+        return {"keys": found.keys, "counts": counts if counts is None else counts.value.tolist()}
     tables_of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
     return {name: np.asarray(tables_of[name].value).tolist() for name in tables_of}
 
@@ -231,7 +256,21 @@ UNITS, VALUES = (0, 1), (-1.0, 0.75, math.nan)
 @pytest.mark.parametrize(
     "release",
     [
-        *[count, total, mean, by_bin, median, tables, means_of_groups, variance, largest, found_bounds, different],
+        *[
+            count,
+            total,
+            mean,
+            by_bin,
+            median,
+            tables,
+            means_of_groups,
+            variance,
+            largest,
+            found_bounds,
+            different,
+            found_codes,
+            found_pairs,
+        ],
         *[different_labels, *OF_UNITS],
     ],
     ids=lambda each: each.__name__,
@@ -271,6 +310,7 @@ def frame_of(rows):
         "region": np.array([KEYS[0 if value != value else int(value > 0)] for _, value in rows], "U1"),
         "person": np.array([owner for owner, _ in rows], np.int64),
         "ill": np.array([owner == 0 for owner, _ in rows], bool),
+        "code": np.array([int(4 * value) if value == value else 9 for _, value in rows], np.int64),
     }
 
 
@@ -279,7 +319,7 @@ def same(first, second):
         return len(first) == len(second) and all(map(same, first, second))
     if isinstance(first, Different):
         return np.array_equal(sorted(first.values), sorted(second.values))
-    return np.array_equal(first, second)
+    return first == second if isinstance(first, Tally) else np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("release", [by_bin, tables, counts_of_groups, sums_of_groups], ids=lambda each: each.__name__)
@@ -367,6 +407,45 @@ def test_routes_are_the_same_in_every_process():
     assert len(found) == 1
 
 
+def found_regions(frame, **pay):
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "region", keys=keys, **pay).found_counts
+
+
+def test_found_labels_are_noised_in_ascending_order_whichever_partition_has_them_first(seed):
+    """One process takes the labels in the order of the table: of a table in ascending order it is the same."""
+    frame = table()
+    order = np.argsort(frame["region"], kind="stable")
+    alone = found_regions({name: column[order] for name, column in frame.items()}, source=seed(), ticket=None)
+
+    for parts in (cut(frame), cut(frame)[::-1], [frame]):
+        spread = private_statistic(parts, found_regions, source=seed())
+        assert (alone.labels, alone.value.tolist()) == (spread.labels, spread.value.tolist())
+
+
+def test_statistics_of_groups_whose_rows_are_in_partitions_are_refused_and_their_keys_are_for_others(tmp_path):
+    groups = private_statistic(cut(table()), found_codes)
+    with pytest.raises(InvalidParameter, match="they are in partitions"):
+        groups.count(epsilon=1.0)
+    with pytest.raises(InvalidParameter, match="they are in partitions"):
+        groups.median("pay", bounds=(0, 100), epsilon=1.0)
+
+    def means(frame, **pay):
+        return fd.private_group_by(frame, "code", keys=groups.keys).mean("pay", bounds=(0, 100), epsilon=1.0, **pay)
+
+    assert len(groups.most_frequent(2).labels) == 2
+    assert private_statistic(cut(table()), means).labels == groups.keys
+
+
+def test_one_ticket_pays_for_found_keys(tmp_path):
+    with fd.PrivacyLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.create("survey", epsilon=9.0, delta=1e-5, measure="pure")
+        ticket = ledger.reserve("survey", fd.events.EpsilonDeltaEvent(epsilon=1.0, delta=1e-6))
+        private_statistic(cut(table()), found_codes, ticket=ticket)
+        with pytest.raises(fd.errors.TicketError):
+            private_statistic(cut(table()), found_codes, ticket=ticket)
+
+
 VALUES_OF_MANY_TYPES = """
 import datetime, fractions, ipaddress, uuid
 VALUES = ["7", b"7", 7, 2.5, ("a", 7), ("a", ("b", b"c")), fractions.Fraction(1, 3), uuid.UUID(int=5)]
@@ -446,8 +525,8 @@ def other_unit_of_groups(frame, **pay):
 
 
 def found_keys(frame, **pay):
-    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
-    return fd.private_group_by(frame, "region", keys=keys).count(epsilon=1.0, **pay)
+    keys = fd.KeyUnion(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "region", keys=keys, groups_per_unit=2, **FIRST, **pay)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +537,7 @@ def found_keys(frame, **pay):
         (count_of_units, {}, InvalidParameter, "unit must name the column"),
         (other_unit, {"unit": "person"}, InvalidParameter, "unit must name the column"),
         (other_unit_of_groups, {"unit": "region"}, InvalidParameter, "unit must name the column"),
-        (found_keys, {}, InvalidParameter, "release must be a count"),
+        (found_keys, {"unit": "person"}, InvalidParameter, "release must be a count"),
         (lambda frame, **pay: None, {}, FerroError, "called none"),
         (total, {"unit": "nobody"}, InvalidParameter, "must have a column 'nobody'"),
     ],

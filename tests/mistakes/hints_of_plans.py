@@ -13,6 +13,7 @@ from ferrodp import correlated, federated, plan, training
 from ferrodp.events import GaussianEvent
 from support.hints import Hint
 
+MANY = {"age": np.ones(400)}
 AGES, NARROW = {"age": np.ones(9)}, {"age": np.ones(9, np.float32)}
 
 
@@ -24,6 +25,19 @@ def counted_ages(frame: Any, **payment: Any) -> Any:
 def summed_ages(frame: Any, most: int, payment: Any) -> Any:
     """Return the sum of ages, each at most so large."""
     return fd.private_sum(frame["age"], bounds=(0, 1 + most), epsilon=1.0, **payment)
+
+
+def found_ages() -> Any:
+    """Return the frequent ages of partitions, whose rows are elsewhere."""
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    return fd.distributed.private_statistic(
+        [MANY], lambda frame, **pay: fd.private_group_by(frame, "age", keys=keys, **pay)
+    )
+
+
+def ages_by(keys: Any, frame: Any, payment: Any) -> Any:
+    """Return how often ages are there."""
+    return fd.private_group_by(frame, "age", keys=keys).count(epsilon=1.0, **payment)
 
 
 def banded(bands: int, num_steps: int = 10, num_selected: int = 1) -> fd.PrivacyPlan:
@@ -230,6 +244,11 @@ PLANS = [
             [AGES], lambda frame, **pay: summed_ages(frame, len(frame["age"]), pay)
         ),
         lambda c: fd.distributed.private_statistic([AGES], lambda frame, **pay: summed_ages(frame, 120, pay)),
+    ),
+    Hint(
+        "private_group_by(frame, ..., keys=groups.keys) in private_statistic",
+        lambda c: found_ages().count(epsilon=1.0),
+        lambda c: fd.distributed.private_statistic([MANY], lambda frame, **pay: ages_by(found_ages().keys, frame, pay)),
     ),
     Hint(
         "use a ledger",

@@ -34,6 +34,20 @@ MUTANTS = [
         "tables in partitions",
     ),
     (
+        "a key that is in two partitions has the count of one of them",
+        "key-in-two-parts-has-one-count",
+        "count + keys.get(key, (label, 0))[1]",
+        "count",
+        "tables in partitions",
+    ),
+    (
+        "statistics of groups whose rows are in partitions are about no rows",
+        "statistics-of-no-rows-for-those-of-partitions",
+        "if not self._are_rows_here and is_whole():",
+        "if False:",
+        "tables in partitions",
+    ),
+    (
         "a value keeps the hash that it had in another process",
         "hash-of-another-process-kept",
         "return _Guarded, (self.value,)",

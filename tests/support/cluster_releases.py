@@ -12,6 +12,7 @@ __all__ = [
     "count",
     "deciles",
     "different",
+    "found_wards",
     "numbers",
     "seeded",
     "shard",
@@ -34,6 +35,7 @@ def shard(number):
         "region": rng.choice(["n", "s", "e"], rows),
         "person": rng.integers(0, 900, rows),
         "ill": rng.integers(0, 2, rows).astype(bool),
+        "ward": rng.geometric(0.1, rows),
         "code": rng.integers(0, 3000, rows),
     }
 
@@ -78,7 +80,14 @@ def different(frame, **pay):
     return fd.private_distinct(frame["code"], epsilon=1.0, **owners, **pay)
 
 
+def found_wards(frame, **pay):
+    keys = fd.KeyThreshold(epsilon=1.0, delta=1e-6)
+    limits = {"unit": "person", "groups_per_unit": 2, "rows_per_group": 1, "keep": "first"}
+    return fd.private_group_by(frame, "ward", keys=keys, **limits, **pay).found_counts
+
+
 RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None, different: "person"}
+RELEASES |= {found_wards: "person"}
 """Each with the column by which rows are gathered."""
 
 

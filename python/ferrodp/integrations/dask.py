@@ -179,7 +179,7 @@ def private_statistic(
 
     Returns
     -------
-    Estimate or PrivateMarginals
+    Estimate, PrivateMarginals or PrivateGroups
         What `release` returns.
 
     Raises

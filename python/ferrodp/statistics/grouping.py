@@ -24,7 +24,7 @@ from ferrodp.statistics.counts import MAX_BINS, matching, placed, public_labels
 from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, units
-from ferrodp.statistics.keys.labels import Values, combined, distinct, together
+from ferrodp.statistics.keys.labels import Values, combined, counted, distinct, together
 from ferrodp.statistics.keys.union import rounds
 from ferrodp.statistics.parts.exact import check_owners, check_source
 from ferrodp.statistics.rows import calendars
@@ -153,7 +153,8 @@ def private_group_by(
             )
         codes, labels = _given(columns, names, keys)
         return PrivateGroups(frame, limit.counted(codes, owners, coins), labels, limit, of=of, by=names, unit=unit)
-    check_source()  # keys that are found do not add up
+    if isinstance(keys, KeyUnion):
+        check_source()  # its rounds look at the rows again
     spent = budget(keys.epsilon, keys.delta, limit.rows, _ADD_OR_REMOVE, source, ticket)
     # mutant: keys-found-at-more-than-the-open-budget-is-charged
     keys = type(keys)(epsilon=spent.epsilon, delta=spent.delta)
@@ -266,12 +267,12 @@ def _by_threshold(
 ) -> PrivateGroups:
     counts_units = owners is not None and limit.is_by_group
     # mutant: units-of-a-key-noised-as-one
-    counted = Contribution(limit.groups, limit.groups, 1) if counts_units else limit
-    mechanism, least = keys._noise(counted), keys._least(counted)
-    drawn = _source(spent)
+    few = Contribution(limit.groups, limit.groups, 1) if counts_units else limit
+    mechanism, least = keys._noise(few), keys._least(few)
     codes = limit.counted(values.codes, owners, coins)
     seen = codes[pairs(owners, codes)[1]] if counts_units and owners is not None else codes
-    counts = np.bincount(seen[seen >= 0], minlength=len(values.entries)).astype(np.int64)
+    values, codes, counts = counted(values, codes, seen, lambda: (mechanism.event, least, keys, limit, of))
+    drawn = _source(spent)
     occurs = counts > 0
     noised = mechanism.release(counts, source=drawn)
     # mutant: keys-below-the-threshold
@@ -295,11 +296,11 @@ def _by_selection(
     spent: Budget,
     of: str,
 ) -> PrivateGroups:
-    drawn = _source(spent)
     codes = limit.counted(values.codes, owners, coins)
     # mutant: rows-of-a-unit-counted-for-a-selection
     seen = codes if owners is None else codes[pairs(owners, codes)[1]]
-    counts = np.bincount(seen[seen >= 0], minlength=len(values.entries)).astype(np.int64)
+    values, codes, counts = counted(values, codes, seen, lambda: (keys, limit, of))
+    drawn = _source(spent)
     return _kept(np.flatnonzero(keys._chosen(counts, drawn)), frame, values, codes, limit, spent, of)[0]
 
 

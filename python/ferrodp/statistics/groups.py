@@ -40,7 +40,7 @@ from ferrodp.statistics._noise import Additive, Transformed, ratio_interval
 from ferrodp.statistics.counts import bin_places, check_binning, matching, placed, public_labels, timed_edges
 from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
-from ferrodp.statistics.parts.exact import passed
+from ferrodp.statistics.parts.exact import is_whole, passed
 from ferrodp.statistics.ranks import of_groups, quantiles
 from ferrodp.statistics.ranks.quantiles import ratios_of
 from ferrodp.statistics.rows import calendars
@@ -138,9 +138,16 @@ class PrivateGroups:
         self.keys: tuple[Any, ...] = keys
         self.event: PrivacyEvent | None = event
         self.found_counts: Estimate[Ints] | None = found_counts
+        self._are_rows_here = is_whole()
 
     @property
     def _size(self) -> int:
+        # mutant: statistics-of-no-rows-for-those-of-partitions
+        if not self._are_rows_here and is_whole():
+            raise InvalidParameter(
+                "the rows of these groups must be at hand, and they are in partitions: give the keys that were found "
+                "to a statistic of their own, private_group_by(frame, ..., keys=groups.keys) in private_statistic"
+            )
         if not self.keys:
             raise InvalidParameter("there are no groups: no key reached the threshold")
         return len(self.keys)

@@ -1,5 +1,6 @@
 """Statistics of tables on a real Ray cluster of two processes: what one process releases, whatever happens."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -48,10 +49,11 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(release):
 
     def kill():
         for process in psutil.Process().children(recursive=True):
-            command = process.cmdline()
-            if not killed and command and command[0].startswith("ray::_called"):
-                killed.append(process.pid)
-                os.kill(process.pid, signal.SIGKILL)
+            with contextlib.suppress(psutil.Error, ProcessLookupError):  # of one that ended by itself
+                command = process.cmdline()
+                if not killed and command and command[0].startswith("ray::_called"):
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed.append(process.pid)
 
     timers = [threading.Timer(0.3 * i, kill) for i in range(1, 20)]
     for timer in timers:

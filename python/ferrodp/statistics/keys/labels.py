@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp.statistics._foreign import Labels, Numbers, canonical
+from ferrodp.statistics.parts import exact
+from ferrodp.statistics.parts.unions import Tally
 
-Places = npt.NDArray[np.intp]
+Places = npt.NDArray[np.signedinteger[Any]]
 
 
 class Values(NamedTuple):
@@ -83,3 +85,19 @@ def combined(places: Sequence[Places], sizes: Sequence[int], keys: Sequence[tupl
     table = {key: place for place, key in enumerate(keys)}
     rows = zip(*(place.tolist() for place in places), strict=True)
     return np.fromiter((table.get(row, -1) for row in rows), np.intp, places[0].size)
+
+
+def counted(
+    values: Values, codes: Places, seen: Places, public: Callable[[], Any]
+) -> tuple[Values, Places, npt.NDArray[np.int64]]:
+    """Return values, the place of each row among them, and how often each is seen; of parts, all keys and no rows."""
+
+    def counts() -> npt.NDArray[np.int64]:
+        return np.bincount(seen[seen >= 0], minlength=len(values.entries)).astype(np.int64)
+
+    if exact.is_whole():
+        return values, codes, counts()
+    keys = exact.passed(lambda: Tally.of(values.order, values.entries, counts()), public).keys
+    order = sorted(keys)
+    found = Values(np.zeros(0, np.intp), [keys[each][0] for each in order], order)
+    return found, found.codes, np.array([keys[each][1] for each in order], np.int64)

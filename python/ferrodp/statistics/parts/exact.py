@@ -194,8 +194,8 @@ def check_source() -> None:
     if mode is not None and not mode.has_passed:
         raise InvalidParameter(
             "release must be a count, sum, mean, variance, histogram, quantile, extreme, bounds, number of different "
-            "values, top, table or a statistic of groups with public keys: others have no integers that add up over "
-            "partitions"
+            "values, top, table, a statistic of groups with public keys, or keys of a KeyThreshold or KeySelection: "
+            "others have no integers that add up over partitions"
         )
 
 

@@ -6,13 +6,18 @@ all rows of a unit, of which so many different values count: Vᵤ, which depends
 over all parts is ⋃ᵤ Vᵤ, that of one process. Values are compared as there, by `==` and `hash`. A hash may be another in
 each process, so that none travels: a set is made anew from its values where it arrives.
 
+*Keys in the data.* How many rows, or units, a key has is the sum of how many it has in the parts, 0 where it does not
+occur; a unit has all of its rows in one part where units are counted or their rows bounded. Keys are compared by their
+type and by a form that equal ones share, so which of them came first shows nowhere, and they are noised in ascending
+order: the same counts, each with noise of its own, as in one process, where keys are noised in the order of the table.
+
 A value of a type that compares objects by their identity equals itself alone, in one process too: a part has objects
 of its own, and nothing tells those of two parts to be the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +27,7 @@ import numpy.typing as npt
 from ferrodp.statistics._foreign import Labels, Numbers, keys_of
 from ferrodp.statistics.parts import exact
 
+Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.signedinteger[Any]]
 
 
@@ -57,3 +63,24 @@ class Different:
 def counted_values(number: Callable[[], int], values: Callable[[], Different], public: Callable[[], Any]) -> int:
     """Return how many different values a table has, in one process or in all of its parts."""
     return number() if exact.is_whole() else len(exact.passed(values, public))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The keys that occur, by how they sort, each with its label and its count, which is at least 1."""
+
+    keys: dict[Any, tuple[Any, int]]
+
+    @classmethod
+    def of(cls, order: Sequence[Any], labels: Sequence[Any], counts: Ints) -> Tally:
+        """Return the keys of some rows and their counts."""
+        occurs = np.flatnonzero(counts > 0).tolist()
+        return cls({order[place]: (labels[place], int(counts[place])) for place in occurs})
+
+    def __add__(self, other: Tally) -> Tally:
+        """Return the keys of both."""
+        keys = dict(self.keys)
+        for key, (label, count) in other.keys.items():
+            # mutant: key-in-two-parts-has-one-count
+            keys[key] = label, count + keys.get(key, (label, 0))[1]
+        return Tally(keys)
