@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ferrodp as fd
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import DiscreteGaussianEvent, GaussianEvent, NeighboringRelation
-from ferrodp.statistics.marginals import release
+from ferrodp.statistics.marginals import noise
 from ferrodp.statistics.marginals.release import _reconstruct
 from ferrodp.statistics.marginals.workload import plan, subsets
 from ferrodp.sums.clipped import integers_flat, release_flat
@@ -51,7 +51,7 @@ def released(monkeypatch):
         seen.append(Released(integers_flat(total), total.clip_norm, multiplier, recorded[1]))
         return release_flat(total, multiplier, *args, recorded=recorded, **options)
 
-    monkeypatch.setattr(release, "release_flat", record)
+    monkeypatch.setattr(noise, "release_flat", record)
     return seen
 
 

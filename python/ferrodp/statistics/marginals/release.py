@@ -6,31 +6,28 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
-from ferrodp._numerics.rounding import sqrt_up
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import GaussianEvent, NeighboringRelation, PrivacyEvent
+from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import Budget, budget, gaussian_multiplier
+from ferrodp.statistics._budget import budget
 from ferrodp.statistics._column import Keep, add_counts, column_of
 from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.marginals.domain import axes_of, cells_of
+from ferrodp.statistics.marginals.noise import noise_of
 from ferrodp.statistics.marginals.released import Floats, PrivateMarginals
 from ferrodp.statistics.marginals.workload import Measured, Set, plan, tables_of
 from ferrodp.statistics.parts.exact import passed
-from ferrodp.sums.clipped import release_flat, sum_of_integers
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_marginals"]
 
-_MOST_NOISE = 2.0**14
-"""How many norms below 2³⁰ Gaussian noise on sums may be wide: 2⁴⁴ steps of their grid."""
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 Ints = npt.NDArray[np.int64]
 
@@ -141,7 +138,7 @@ def private_marginals(
     apart = measured.squared_distance if spent.replaces else norm
     rows = spent.max_contributions
     # mutant: tables-of-several-rows-cost-those-of-one
-    noise = _noise(spent, measured, rows**2 * apart)
+    noise = noise_of(spent, measured.norm, rows**2 * apart, measured.dimension)
     spent = _units.of_units(spent, column_of(frame, unit) if isinstance(unit, str) else unit, keep)
     cells = cells_of(frame, axes, functools.partial(_units.counted, spent))
     counts = passed(
@@ -169,65 +166,6 @@ def private_marginals(
         _scale=noise.deviation,
         _tables=_reconstruct(measured, noised),
     )
-
-
-class _Rounded(NamedTuple):
-    """Gaussian noise rounded to integers: so many times the norm of what is measured, which a unit moves so far."""
-
-    norm: float
-    multiplier: float
-    sensitivity: float
-
-    @property
-    def deviation(self) -> float:
-        """In units of the integers."""
-        return self.multiplier * self.norm
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """What the noise that is drawn costs."""
-        exact = Fraction(self.multiplier) * Fraction(self.norm) / Fraction(self.sensitivity)
-        return GaussianEvent(noise_multiplier=_validate.rounded(exact, "down"))
-
-    def release(self, counts: Ints, source: NoiseSource) -> Floats:
-        """Return the integers with noise, in their place in memory."""
-        total, into = sum_of_integers(counts, self.norm), counts.view(np.float64)
-        about = (self.event, self.sensitivity)
-        return release_flat(total, self.multiplier, None, source, None, out=into, recorded=about)
-
-
-class _Discrete(NamedTuple):
-    """Discrete Gaussian noise, beyond the widest of the other kind."""
-
-    mechanism: Any
-
-    @property
-    def deviation(self) -> float:
-        """In units of the integers."""
-        return float(self.mechanism.scale)
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """What the noise that is drawn costs."""
-        found: PrivacyEvent = self.mechanism.event
-        return found
-
-    def release(self, counts: Ints, source: NoiseSource) -> Ints:
-        """Return the integers with noise, in their place in memory."""
-        self.mechanism.release(counts, out=counts, source=source)
-        return counts
-
-
-def _noise(spent: Budget, measured: Measured, squared: int) -> _Rounded | _Discrete:
-    """Return the noise for what is measured, which a unit moves by the root of `squared` at most."""
-    sensitivity = sqrt_up(Fraction(squared))
-    # mutant: noise-of-tables-for-nine-tenths-of-what-a-unit-moves
-    due = Fraction(gaussian_multiplier(spent.epsilon, spent.delta)) * Fraction(sensitivity)
-    multiplier = _validate.rounded(due / Fraction(measured.norm), "up")
-    if multiplier < _MOST_NOISE:
-        return _Rounded(measured.norm, multiplier, sensitivity)
-    rows = spent.max_contributions
-    return _Discrete(spent.mechanism(rows, squared_l2_sensitivity=squared, dimension=measured.dimension))
 
 
 def _measure(measured: Measured, cells: list[Ints]) -> Ints:
