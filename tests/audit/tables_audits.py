@@ -70,6 +70,29 @@ def bayes(table: np.ndarray, **options: Any) -> Any:
     return models.private_naive_bayes(table, labels, classes=["less", "more"], **options).means
 
 
+def of_categories(
+    rows: int = 1, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE, delta: float = 1e-6
+) -> bool:
+    """Whether counts of classes and values move farther than they state where rows leave, or are replaced."""
+    options = {"epsilon": 1.0, "delta": delta, "max_contributions": rows, "neighboring_relation": relation}
+
+    def run(table: np.ndarray) -> Any:
+        made = models.private_categorical_bayes(
+            table[:, :2], table[:, 2], classes=[0, 1], categories=[range(2), range(3)], **options
+        )
+        return np.concatenate([made.class_counts, *(each.ravel() for each in made.counts)])
+
+    if relation is REPLACE:
+        cells = [(0, 0, 0), (1, 2, 1), (0, 2, 1), (1, 9, 9)]
+        others = [np.vstack([ROWS[:i], [to], ROWS[i + 1 :]]) for i in range(len(ROWS)) for to in cells]
+    else:
+        others = [np.delete(ROWS, range(i, i + rows), axis=0) for i in range(len(ROWS) - rows + 1)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=delta)
+    return any(
+        audit_code(run, ROWS, others, accounted=accounted, neighboring_relation=relation).violation for _ in range(3)
+    )
+
+
 def moments(table: np.ndarray, **options: Any) -> Any:
     return models.private_moments(table, **options).covariance
 
@@ -130,6 +153,10 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "moments, replaced": lambda: of_models(moments, relation=REPLACE),
     "moments of units": lambda: of_units_of_models(moments),
     "scales of units": lambda: of_units_of_models(lambda d, **o: models.private_scales(d, **o).mean, rows=2),
+    "naive Bayes of categories": of_categories,
+    "naive Bayes of categories, several rows": lambda: of_categories(3),
+    "naive Bayes of categories, replaced": lambda: of_categories(relation=REPLACE),
+    "naive Bayes of categories, pure": lambda: of_categories(delta=0.0),
     "naive Bayes": lambda: of_models(bayes),
     "clusters": lambda: of_models(lambda d, **o: models.private_clusters(d, 2, num_rounds=2, seed=0, **o).centers),
     "scales": lambda: of_models(lambda d, **o: models.private_scales(d, **o).mean),

@@ -47,6 +47,11 @@ def described(**words: str) -> None:
         pass
 
 
+def categorical(rows: Any, categories: Any) -> None:
+    """Make a naive Bayes classifier of two rows."""
+    models.private_categorical_bayes(rows, [0, 1], classes=[0, 1], categories=categories, epsilon=1.0)
+
+
 SAMPLED = PoissonSampledEvent(sampling_probability=0.1, event=EVENT)
 SETS = fd.mechanisms.SubsetResponse.calibrated(epsilon=1.0, num_categories=10)
 
@@ -439,6 +444,26 @@ HINTS = [
         "to name a column pass a DataFrame or a dict of columns",
         lambda c: models.private_moments(np.zeros((3, 1)), bounds=(0, 1), unit="who", **MATRIX),
         lambda c: models.private_moments({"who": [1, 2, 2], "x": [0.0] * 3}, bounds=(0, 1), unit="who", **MATRIX),
+    ),
+    Hint(
+        'where rows are no table, got dict; as in [["f", "m"], [0, 1, 2]]',
+        lambda c: categorical([["f", 1], ["m", 0]], {"sex": ["f", "m"]}),
+        lambda c: categorical([["f", 1], ["m", 0]], [["f", "m"], [0, 1, 2]]),
+    ),
+    Hint(
+        'a dict from names of columns says which are read, as in {"sex": ["f", "m"]}',
+        lambda c: categorical({"sex": ["f", "m"], "age": [1, 2]}, [["f", "m"]]),
+        lambda c: categorical({"sex": ["f", "m"], "age": [1, 2]}, {"sex": ["f", "m"]}),
+    ),
+    Hint(
+        'categories must name a column, got none; as in {"sex": ["f", "m"]}',
+        lambda c: categorical({"sex": ["f", "m"]}, {}),
+        lambda c: categorical({"sex": ["f", "m"]}, {"sex": ["f", "m"]}),
+    ),
+    Hint(
+        "put rare values into one",
+        lambda c: categorical([[1], [2]], [np.arange(6_000_000)]),
+        lambda c: categorical([[1], [2]], [range(3)]),
     ),
     Hint(
         "the noise of these sums is Gaussian; for example delta=1e-6",

@@ -3,6 +3,7 @@
 KILLERS = {
     "tables": "pytest tests/statistics/test_marginals.py",
     "models": "pytest tests/statistics/test_models.py",
+    "categories": "pytest tests/statistics/test_categorical_bayes.py",
     "synthetic rows": "framework mbi tests/integrations/mbi/test_synthetic_rows.py",
     "coded responses": "pytest tests/mechanisms/test_hadamard_response.py",
 }
@@ -49,6 +50,41 @@ MUTANTS = [
         "np.column_stack([_column_of(values, each) for each in names])",
         "np.asarray(values.to_numpy(), float)",
         "models",
+    ),
+    (
+        "a row that is replaced leaves no class",
+        "replaced-row-leaves-no-class",
+        "2 if spent.replaces else 1",
+        "1",
+        "categories",
+    ),
+    (
+        "counts of classes cost nothing beside those of values",
+        "counts-of-classes-cost-nothing",
+        "width + 1",
+        "width",
+        "categories",
+    ),
+    (
+        "counts of several columns cost what one of them costs",
+        "counts-of-columns-cost-what-one-costs",
+        "ends * rows * moved",
+        "ends * rows",
+        "categories",
+    ),
+    (
+        "several rows of a unit cost what one of them costs",
+        "rows-of-a-unit-cost-what-one-costs",
+        "rows**2 * moved",
+        "moved",
+        "categories",
+    ),
+    (
+        "one entry decides on the type of all rows",
+        "one-entry-decides-on-the-type-of-all-rows",
+        "[[row[place] for row in rows] for place in range(width)]",
+        "list(np.asarray(rows).T)",
+        "categories",
     ),
     (
         "other values of a column count as its first one",

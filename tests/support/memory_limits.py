@@ -140,6 +140,10 @@ CALLS = {
     "private_naive_bayes": (
         "models.private_naive_bayes(tall, labels, classes=[0, 1], bounds=(0.0, 2.0), epsilon=1.0, delta=1e-6)"
     ),
+    "private_categorical_bayes": (
+        "models.private_categorical_bayes(tall, labels, classes=[0, 1], categories=[[0.0, 1.0]] * tall.shape[1], "
+        "epsilon=1.0, delta=1e-6)"
+    ),
     "private_scales": "models.private_scales(tall, bounds=(0.0, 2.0), epsilon=1.0, delta=1e-6)",
     "KeyThreshold": "by_key(fd.statistics.KeyThreshold(epsilon=1.0, delta=1e-6))",
     "KeySelection": "by_key(fd.statistics.KeySelection(epsilon=1.0, delta=1e-6))",

@@ -259,18 +259,24 @@ def model_cases():
         models.private_clusters: {"num_clusters": 2, "num_rounds": 2, "seed": 0},
         models.private_naive_bayes: {"labels": [0, 1, 1], "classes": [0, 1]},
     }
-    bad = [{"rows": "abc"}, {"rows": np.zeros(3)}, {"bounds": (1.0, 0.0)}, {"epsilon": 0.0}, {"delta": 0.0}]
-    promised = EpsilonDeltaEvent(epsilon=0.75, delta=1e-6)
-    for function, arguments in more.items():
+    of_numbers = {"rows": rows, "bounds": (-1.0, 1.0), "delta": 1e-6}
+    bad_numbers = [{"rows": "abc"}, {"rows": np.zeros(3)}, {"bounds": (1.0, 0.0)}, {"epsilon": 0.0}, {"delta": 0.0}]
+    labels = {"labels": [0, 1, 1], "classes": [0, 1]}
+    of_labels = {"rows": [["a"], ["b"], ["c"]], "categories": [["a", "b"]], **labels}
+    bad_labels = [{"rows": "abc"}, {"rows": np.zeros(3)}, {"classes": [0]}, {"epsilon": 0.0}, {"delta": 1.0}]
+    cases = [(function, of_numbers | arguments, bad_numbers) for function, arguments in more.items()]
+    cases += [(models.private_categorical_bayes, of_labels | {"delta": delta}, bad_labels) for delta in (0.0, 1e-6)]
+    for function, arguments, bad in cases:
+        delta = arguments["delta"]
+        promised = EpsilonDeltaEvent(epsilon=0.75, delta=delta)
         for relation in (ADD_OR_REMOVE, REPLACE):
-            chosen = {"rows": rows, "bounds": (-1.0, 1.0), "epsilon": 0.75, "delta": 1e-6} | arguments
-            chosen["neighboring_relation"] = relation
+            chosen = arguments | {"epsilon": 0.75, "neighboring_relation": relation}
 
             def release(function=function, chosen=chosen, **other):
                 return function(**chosen | other)
 
             for word, event in [("its event", release().event), ("its guarantee", promised)]:
-                name = f"{function.__name__}, {relation.value}, for {word}"
+                name = f"{function.__name__}, δ={delta:g}, {relation.value}, for {word}"
                 yield Case(name, function, release, event, bad, relation=relation)
 
 

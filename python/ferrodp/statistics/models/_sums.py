@@ -99,8 +99,8 @@ def box_of(bounds: object, width: int) -> Box:
 
 def rows_of(values: Any, name: str = "rows", width: int | None = None, without: object = None) -> Floats:
     """Return a matrix of numbers as floats; tables have their columns read in order, but for the one of units."""
-    if _is_table(values):
-        names = _numbers_of(values, without)
+    if is_table(values):
+        names = names_without(values, without)
         # mutant: null-of-one-row-decides-on-the-type-of-a-table
         return np.column_stack([_column_of(values, each) for each in names])
     if isinstance(values, (list, tuple)):
@@ -119,7 +119,7 @@ def rows_of(values: Any, name: str = "rows", width: int | None = None, without: 
 def of_units(spent: Budget, rows: Any, unit: Any, keep: Keep) -> Budget:
     """Return the budget of a model that knows whose each row is; a name is that of a column of the table."""
     if isinstance(unit, str):
-        if not _is_table(rows):
+        if not is_table(rows):
             raise InvalidType(
                 f"unit must be an id for each row where rows are no table, got {_validate.shown(unit)}; to name a "
                 "column pass a DataFrame or a dict of columns"
@@ -134,12 +134,13 @@ def counted(spent: Budget, able: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]
     return _units.counted(spent, able)
 
 
-def _is_table(values: Any) -> bool:
+def is_table(values: Any) -> bool:
+    """Return whether rows come as columns with names."""
     return isinstance(values, dict) or hasattr(values, "columns")
 
 
-def _numbers_of(frame: Any, without: object) -> list[Any]:
-    """Return the names of the columns of numbers: all but that of units."""
+def names_without(frame: Any, without: object) -> list[Any]:
+    """Return the names of the columns: all but that of units."""
     names = names_of(frame)
     if not isinstance(without, str):
         return names
@@ -218,7 +219,7 @@ def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Bo
 
 def _columns_of(rows: Any, without: object) -> str | None:
     """Return the names of the columns of a table, but for that of units; None for an array."""
-    names = _numbers_of(rows, without) if type(rows).__name__ == "DataFrame" else []
+    names = names_without(rows, without) if type(rows).__name__ == "DataFrame" else []
     return ", ".join(name for name in names if isinstance(name, str)) or None
 
 
