@@ -153,5 +153,5 @@ def test_stray_bytes_of_a_command_line_are_written_as_question_marks() -> None:
         }
     ]
     for ending in (".csv", ".json"):
-        written.writer(f"out{ending}")({"statistics": statistics})
-    assert written.rows({"statistics": statistics})["column"] == ["a?"]
+        written.writer(f"out{ending}")({"statistics": statistics, "found_keys": None})
+    assert written.rows({"statistics": statistics, "found_keys": None})["column"] == ["a?"]

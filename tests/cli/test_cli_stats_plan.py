@@ -148,7 +148,10 @@ LACKING = [
     (("--quantiles", "age"), "public bounds and quantiles: --quantiles age:LOWER,UPPER:Q,Q,..."),
     (("--quantiles", "age:0,99"), "quantiles: --quantiles age:0,99:Q,Q,..."),
     (("--histogram", "region"), "public edges or names: --histogram region:EDGE,EDGE,... or region=NAME,NAME,..."),
-    (("--count", "--group-by", "region"), "public keys: --group-by region=KEY,KEY,..."),
+    (
+        ("--count", "--group-by", "region"),
+        "public keys: --group-by region=KEY,KEY,...; or add --find-keys threshold:1e-6, which finds them",
+    ),
 ]
 
 

@@ -109,6 +109,55 @@ STATISTICS = [
         lambda c: does(visits("--count --group-by region=north,south")),
     ),
     Hint(
+        "; or add --find-keys threshold:1e-6, which finds its keys at a price",
+        lambda c: says(visits("--count --group-by region"), code=2),
+        lambda c: does(visits("--count --group-by region --find-keys threshold:1e-6")),
+    ),
+    Hint(
+        "; or add --find-keys threshold:1e-6, which finds them",
+        lambda c: says(visits("--plan --count --group-by region"), code=0),
+        lambda c: does(visits("--plan --count --group-by region --find-keys threshold:1e-6")),
+    ),
+    Hint(
+        "and a delta in (0, 1), such as threshold:1e-6",
+        lambda c: says(visits("--group-by region --find-keys 1e-6"), code=2),
+        lambda c: does(visits("--group-by region --find-keys threshold:1e-6")),
+    ),
+    Hint(
+        "; add --group-by COLUMN, whose keys are found",
+        lambda c: says(visits("--find-keys threshold:1e-6"), code=4),
+        lambda c: does(visits("--group-by region --find-keys threshold:1e-6")),
+    ),
+    Hint(
+        "write --group-by region",
+        lambda c: says(visits("--group-by region=north --find-keys threshold:1e-6"), code=4),
+        lambda c: does(visits("--group-by region --find-keys threshold:1e-6")),
+    ),
+    Hint(
+        "--find-keys needs the relation add_or_remove_one, got replace_one; give public keys",
+        lambda c: says(
+            visits("--count --group-by region --find-keys union:1e-6 --neighboring-relation replace_one"), code=4
+        ),
+        lambda c: (
+            does(visits("--count --group-by region --find-keys union:1e-6 --neighboring-relation add_or_remove_one")),
+            does(visits("--count --group-by region=north --neighboring-relation replace_one")),
+        ),
+    ),
+    Hint(
+        "; give --unit COLUMN and --groups-per-unit 1, or write --find-keys union:1e-06",
+        lambda c: says(visits("--group-by region --find-keys selection:1e-6 --rows-per-unit 2"), code=4),
+        lambda c: (
+            does(visits("--group-by region --find-keys selection:1e-6")),
+            does(visits("--group-by region --find-keys selection:1e-6 --unit age --groups-per-unit 1")),
+            does(visits("--group-by region --find-keys union:1e-06 --rows-per-unit 2")),
+        ),
+    ),
+    Hint(
+        "; add --group-by COLUMN=KEY,...",
+        lambda c: says(visits("--count --groups-per-unit 2"), code=4),
+        lambda c: does(visits("--count --group-by region=north --groups-per-unit 2")),
+    ),
+    Hint(
         "is not COLUMN=VALUE,VALUE,... or COLUMN>=VALUE, such as region=north or 'age>=18'",
         lambda c: says(visits("--count --where region"), code=2),
         lambda c: (does(visits("--count --where region=north")), does(visits("--count --where age>=18"))),

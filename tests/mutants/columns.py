@@ -1,6 +1,7 @@
 """Defects of statistics of columns that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 KILLERS = {
+    "found keys of a shell": "pytest tests/cli/test_cli_stats_found.py -k 'charge or enough or paid'",
     "statistics": "pytest tests/statistics/test_statistics.py",
     "variance's tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
     "groups": "pytest tests/statistics/test_groups_of_rows.py -k 'not million_rows and not intervals_of_variances'",
@@ -29,6 +30,27 @@ KILLERS = {
 
 MUTANTS = [
     (
+        "a command's keys are found for nothing",
+        "keys-found-for-nothing",
+        "[] if setting.paid is None else [setting.paid]",
+        "",
+        "found keys of a shell",
+    ),
+    (
+        "a command's keys are found with the whole ε",
+        "keys-found-with-the-whole-budget",
+        "Fraction(epsilon) / number",
+        "Fraction(epsilon)",
+        "found keys of a shell",
+    ),
+    (
+        "a unit with several rows in the only group moves it by one",
+        "square-of-a-unit-in-one-group-of-several",
+        "min(self.rows, self.rows_per_group) ** 2",
+        "1",
+        "found keys",
+    ),
+    (
         "a plan says what is left in the scope alone, not in those around it",
         "plan-forgets-the-scopes-around",
         "for each in around)",
@@ -38,8 +60,8 @@ MUTANTS = [
     (
         "a plan takes its errors from the rows of the file",
         "plan-reads-the-rows",
-        "found = release(table.unread(*wanted), None)",
-        "found = release(table.read(*wanted, lambda _: None), None)",
+        "release(table.unread(*wanted), None, blank=True)",
+        "release(table.read(*wanted, lambda _: None), None, blank=True)",
         "planned tables",
     ),
     (
@@ -664,7 +686,7 @@ MUTANTS = [
     (
         "the rows of a unit in several groups move one of them",
         "rows-of-a-unit-in-several-groups",
-        "ends * self._limit.squared",
+        "self._limit.moved(size, replaced=spent.replaces)",
         "1",
         "groups",
     ),
@@ -874,8 +896,8 @@ MUTANTS = [
     (
         "each statistic of a command gets the whole budget",
         "statistics-of-a-command-with-the-whole-budget-each",
-        "Fraction(total) / number",
-        "Fraction(total)",
+        "Fraction(epsilon) / number",
+        "Fraction(epsilon)",
         "stats",
     ),
     (
@@ -1056,7 +1078,7 @@ MUTANTS = [
     (
         "sums of a unit move by one row",
         "sums-of-a-unit-move-less-than-its-rows",
-        "step**2 * self._limit.squared",
+        "step**2 * self._limit.moved(self._size)",
         "step**2",
         "found keys",
     ),

@@ -82,7 +82,8 @@ def a_table(rng, units, keys=("a", "b", "c")):
 
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_no_unit_with_bounded_groups_moves_a_release_further_than_it_declares(relation, delta):
+@pytest.mark.parametrize("keys", [["a", "b", "c"], ["a"]])
+def test_no_unit_with_bounded_groups_moves_a_release_further_than_it_declares(relation, delta, keys):
     rng = np.random.default_rng(11)
     options = {"epsilon": 1.0, "delta": delta, "neighboring_relation": relation}
     replays = 0
@@ -97,7 +98,7 @@ def test_no_unit_with_bounded_groups_moves_a_release_further_than_it_declares(re
         def statistics(own, others=others, limit=limit):
             table = {name: [*others[name], *own[name]] for name in others}
             table["value"] = np.array(table["value"])
-            groups = fd.private_group_by(table, "key", keys=["a", "b", "c"], unit="unit", keep="first", **limit)
+            groups = fd.private_group_by(table, "key", keys=keys, unit="unit", keep="first", **limit)
             return [
                 groups.count(**options),
                 groups.sum("value", bounds=(-2, 8), **options),
@@ -113,6 +114,17 @@ def test_no_unit_with_bounded_groups_moves_a_release_further_than_it_declares(re
         replays += len(log)
 
     assert replays == 150 * 8
+
+
+def test_a_single_group_that_is_found_is_one_of_a_unit_whatever_the_bound():
+    """Of a unit with a row in each of three groups one row is in that group: it needs the noise of one row."""
+    frame = {"key": ["a"] * 400, "unit": range(400)}
+    found = fd.KeyThreshold(epsilon=2.0, delta=1e-6)
+    groups = fd.private_group_by(frame, "key", keys=found, unit="unit", groups_per_unit=3)
+    spent = {"epsilon": 1.0, "delta": 1e-6}
+    assert groups.keys == ("a",)
+    assert groups.count(**spent).standard_error == fd.private_count([1], **spent).standard_error
+    assert groups.histogram("key", categories=["a", "b"], **spent).labels == (("a", "a"), ("a", "b"))
 
 
 def test_bounded_groups_need_the_noise_of_their_l2_norm():

@@ -3,10 +3,10 @@
 *Groups.* Rows of different groups are disjoint, so a row moves one number of a vector with one number a group: counts
 by at most 1, sums by at most the larger bound M. A unit with at most k rows moves the vector by at most kM in L1 and in
 L2, in however many groups its rows lie; one that is replaced by 2kM (k rows leave, k others come). With at most r rows
-in a group the bound of L2 is M times that of `keys.contributions`: √g·r·M for r rows in each of g groups. That is
-parallel composition, by the sensitivity of the vector. The bins of a histogram are cells of the groups, and disjoint
-too: r rows of a group move L2 most if they lie in one cell. Quantiles are choices, one a group: what they cost is in
-the docstring of `ranks.of_groups`.
+in a group the bound of L2 is M times that of `keys.contributions`: √g·r·M for r rows in each of g groups; r·M if there
+is one group in all. That is parallel composition, by the sensitivity of the vector. The bins of a histogram are cells
+of the groups, and disjoint too: r rows of a group move L2 most if they lie in one cell. Quantiles are choices, one a
+group: what they cost is in the docstring of `ranks.of_groups`.
 
 *Units.* `unit` names a column; of each unit a random subset of `rows_per_unit` rows counts, or its first ones. Which
 they are depends on the rows of that unit and on coins of their own, so a unit that comes or goes changes nothing about
@@ -636,7 +636,7 @@ class PrivateGroups:
         ends = 2 if spent.replaces else 1
         rows, size = spent.max_contributions, self._size * (1 if bins is None else len(bins.labels))
         # mutant: rows-of-a-unit-in-several-groups
-        squared = ends * self._limit.squared
+        squared = self._limit.moved(size, replaced=spent.replaces)
         mechanism = spent.mechanism(ends * rows, squared_l2_sensitivity=squared, dimension=size)
 
         def exact() -> tuple[Ints, ...]:
@@ -667,7 +667,7 @@ class PrivateGroups:
         """Return the sums of what rows are taken as, which lies within the range of the grid."""
         step = (2 if spent.replaces else 1) * grid.moved_by(1, replaced=False)
         # mutant: sums-of-a-unit-move-less-than-its-rows
-        squared = step**2 * self._limit.squared
+        squared = step**2 * self._limit.moved(self._size)
         mechanism = spent.mechanism(
             step * spent.max_contributions, squared_l2_sensitivity=squared, dimension=self._size
         )

@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.statistics.keys.contributions import Contribution
+
 
 class Asked(NamedTuple):
     """One statistic of a column, or of the rows where there is none."""
@@ -31,6 +34,26 @@ class Keys(NamedTuple):
     keys: tuple[str, ...]
     missing: str = ""
     way: str = ""
+
+
+class Finding(NamedTuple):
+    """How keys of groups are found in the data, and with which δ."""
+
+    method: str
+    delta: float
+
+
+class Setting(NamedTuple):
+    """What all statistics of a command share."""
+
+    relation: NeighboringRelation
+    limit: Contribution
+    """Of how many rows a unit has, in how many groups."""
+    unit: str | None = None
+    by: Keys | None = None
+    finding: Finding | None = None
+    paid: EpsilonDeltaEvent | None = None
+    """What finding keys may spend; None if keys are given, or a plan knows no epsilon."""
 
 
 class Condition(NamedTuple):
@@ -155,7 +178,9 @@ def keys(text: str) -> Keys:
     column, equals, names = text.partition("=")
     if column and not equals:
         refused = f"argument --group-by: {text!r} is not COLUMN=NAME,NAME,..., such as region=north,south"
-        return Keys(column, (), refused, f"public keys: --group-by {column}=KEY,KEY,...")
+        refused += "; or add --find-keys threshold:1e-6, which finds its keys at a price"
+        way = f"public keys: --group-by {column}=KEY,KEY,...; or add --find-keys threshold:1e-6, which finds them"
+        return Keys(column, (), refused, way)
     if not (column and equals and names):
         raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,..., such as region=north,south")
     return Keys(column, tuple(names.split(",")))

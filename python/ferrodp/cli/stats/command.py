@@ -11,17 +11,19 @@ from ferrodp.cli._command import Args, Misused, command, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.releasing import payment as _payments
 from ferrodp.cli.stats import asked as _asked
+from ferrodp.cli.stats import found as _found
 from ferrodp.cli.stats import payment as _payment
 from ferrodp.cli.stats import planned as _planned
 from ferrodp.cli.stats import releases as _releases
 from ferrodp.cli.stats import report as _report
 from ferrodp.cli.stats import tables as _tables
 from ferrodp.cli.stats import written as _written
-from ferrodp.cli.stats.asked import Asked
+from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.cli.stats.columns import How, Table
+from ferrodp.cli.stats.releases import Released
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
-from ferrodp.statistics import Estimate
+from ferrodp.statistics.keys.contributions import contribution
 
 _STEPS = 100
 """Of the progress of reading."""
@@ -86,14 +88,15 @@ def _bounded(name: str, help: str) -> Any:
         "--group-by",
         type=_asked.keys,
         metavar="COLUMN=KEY,...",
-        help="of each group, with public keys",
+        help="of each group, with public keys; COLUMN alone with --find-keys",
     ),
+    *_found.OPTIONS,
     option(
         "--unit",
         metavar="COLUMN",
         help="the column that says whose a row is: of each unit only --rows-per-unit rows count, a random subset",
     ),
-    option("--rows-per-unit", type=int, default=1, metavar="K", help="the most rows of a unit of privacy (default: 1)"),
+    option("--rows-per-unit", type=int, metavar="K", help="the most rows of a unit of privacy (default: 1)"),
     option("--epsilon", type=float, metavar="E", help="of all statistics together, shared evenly; a plan needs none"),
     option("--delta", type=float, default=0.0, metavar="D", help="0 (default): Laplace noise; otherwise Gaussian"),
     relation_option(),
@@ -121,6 +124,11 @@ def stats(args: Args, console: Console) -> Report:
       and with how much noise, what a ledger has left after it, and what is missing:
       bounds, edges and keys may be left out then, and --epsilon, too.
 
+    keys:
+      With --group-by COLUMN --find-keys METHOD:DELTA the keys are not public ones
+      but those that enough rows or units of the table have. Finding them is a
+      release of its own, with an even share of epsilon, and a delta of its own.
+
     output:
       With -o the released numbers are written to a file, too: one number a row,
       with its interval and what its statistic spent (CSV, Parquet), or what --json
@@ -140,6 +148,9 @@ def stats(args: Args, console: Console) -> Report:
           --epsilon 1 --ledger budget.db --scope visits --key 2026-11
       ferrodp stats visits.csv --histogram age:0,20,40,60,80,100 --epsilon 1 \
           -o ages.csv
+      ferrodp stats visits.csv --count --group-by town \
+          --find-keys threshold:1e-6 --unit patient --groups-per-unit 1 \
+          --epsilon 1
       ferrodp stats visits.parquet --quantiles age:0,120:0.25,0.5,0.75 \
           --histogram region=north,south --epsilon 0.5 --json
     """
@@ -147,39 +158,51 @@ def stats(args: Args, console: Console) -> Report:
     if not args.plan:
         _check_complete(args, asked)
     delta = _validate.delta(args.delta, zero=True, name="--delta")
-    rows = _validate.count("--rows-per-unit", args.rows_per_unit, maximum=2**20)
+    given = (("--rows-per-unit", args.rows_per_unit), ("--groups-per-unit", args.groups_per_unit))
+    rows, groups = (None if each is None else _validate.count(name, each, maximum=2**20) for name, each in given)
+    limit = contribution(rows, groups, None)
+    _found.check(args, limit)
     _check_groups(asked, args)
     _payments.check(args)
     conditions = tuple(args.where or ())
     how = _tables.how(args.file, args.separator, args.decimal, conditions)
     parts: list[EpsilonDeltaEvent] = []
+    paid = None
     if args.epsilon is not None:
         epsilon = _validate.positive("--epsilon", args.epsilon, toward="down")
-        parts = [_releases.share(epsilon, delta, each, len(asked)) for each in asked]
+        number = len(asked) + (args.find_keys is not None)
+        parts = [_releases.share(epsilon, delta, each, number, len(asked)) for each in asked]
+        paid = None if args.find_keys is None else _releases.share_of_keys(epsilon, args.find_keys, number)
     relation = NeighboringRelation(args.neighboring_relation)
+    setting = Setting(relation, limit, args.unit, args.group_by, args.find_keys, paid)
     with _tables.opened(how) as table:
-        numbers, names = _releases.columns(asked, args.group_by, args.unit)
+        numbers, names = _releases.columns(asked, setting)
         _check_columns(table, how, {*numbers, *names, *(each.column for each in conditions)})
         if args.plan:
             _planned.refuse_options(args)
-            return _planned.plan(args, table, asked, None if args.epsilon is None else parts, rows, relation)
-        release = _releases.releaser(table, asked, parts, args.group_by, args.unit, rows, relation)
+            return _planned.plan(args, table, asked, None if args.epsilon is None else parts, setting)
+        release = _releases.releaser(table, asked, parts, setting)
         # of no rows: what this refuses is refused before any row is read
-        blank = release(table.unread(numbers, names), None)
+        blank = release(table.unread(numbers, names), None, blank=True)
         taken = {"the table that is read": None if args.file == "-" else args.file, "the ledger": args.ledger}
 
-        def described(estimates: list[Estimate[Any]], ledger: Report | None) -> Report:
-            found = zip(asked, estimates, parts, strict=True)
+        def described(released: Released, ledger: Report | None) -> Report:
+            found = zip(asked, released.estimates, parts, strict=True)
+            costs = [*parts, *([] if paid is None else [paid])]
             return {
                 "command": "stats",
                 "file": args.file,
                 "epsilon": epsilon,
-                "delta": float(sum(Fraction(part.delta) for part in parts)),
+                "delta": float(sum(Fraction(part.delta) for part in costs)),
                 "neighboring_relation": relation.value,
-                "rows_per_unit": rows,
+                "rows_per_unit": limit.rows,
+                "groups_per_unit": limit.groups if limit.is_by_group else None,
                 "unit": args.unit,
                 "where": _payment.selected(args),
                 "level": _report.LEVEL,
+                "found_keys": None
+                if released.found is None
+                else _found.described(setting, released.found, _report.LEVEL),
                 "statistics": [_report.plain(each, estimate, part) for each, estimate, part in found],
                 "ledger": ledger,
                 "output": args.output,
@@ -187,17 +210,17 @@ def stats(args: Args, console: Console) -> Report:
 
         with (
             _written.destination(args.output, taken, lambda: described(blank, None), force=args.force) as write,
-            _payment.paid(args, asked, parts, relation) as (told, ticket),
+            _payment.paid(args, asked, parts, setting) as (told, ticket),
         ):
             with console.progress(f"reading {how.shown}", _STEPS) as advance:
                 read = table.read(numbers, names, _steps(advance))
-            estimates = release(read, ticket)
-            return _kept(described, estimates, told, write, console)
+            released = release(read, ticket)
+            return _kept(described, released, told, write, console)
 
 
 def _kept(
-    described: Callable[[list[Estimate[Any]], Report | None], Report],
-    estimates: list[Estimate[Any]],
+    described: Callable[[Released, Report | None], Report],
+    released: Released,
     told: Callable[[], Report | None],
     write: _written.Write,
     console: Console,
@@ -209,7 +232,7 @@ def _kept(
         ledger = told()
     except Exception as error:
         failure = error
-    report = described(estimates, ledger)
+    report = described(released, ledger)
     try:
         write(report)
     except Exception as error:
@@ -236,12 +259,12 @@ def _steps(advance: Callable[[], None]) -> Callable[[float], None]:
 
 def _check_complete(args: Args, asked: list[Asked]) -> None:
     """Refuse a command that lacks what only a plan can do without."""
-    keys = [args.group_by] if args.group_by is not None else []
+    keys = [args.group_by] if args.group_by is not None and args.find_keys is None else []
     for refusal in (each.missing for each in (*asked, *keys) if each.missing):
         raise Misused("ferrodp stats", refusal)
     if args.epsilon is None:
         raise Misused("ferrodp stats", "the following arguments are required: --epsilon")
-    if not asked:
+    if not asked and args.find_keys is None:
         raise InvalidParameter("at least one statistic must be asked for, such as --count or --mean age:0,120")
 
 

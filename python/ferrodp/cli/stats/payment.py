@@ -9,7 +9,7 @@ from ferrodp.cli._command import Args
 from ferrodp.cli._console import Report
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import NUMBER, TEXT, maybe, record
-from ferrodp.cli.stats.asked import Asked
+from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.errors import InvalidParameter, LedgerError
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.tickets import ReleasedStatistic, Ticket
@@ -27,16 +27,18 @@ FIELDS = record(
 
 @contextlib.contextmanager
 def paid(
-    args: Args, asked: list[Asked], parts: list[EpsilonDeltaEvent], relation: NeighboringRelation
+    args: Args, asked: list[Asked], parts: list[EpsilonDeltaEvent], setting: Setting
 ) -> Iterator[tuple[Callable[[], Report | None], Ticket | None]]:
     """Charge all statistics at once, and give the charge back if they fail before noise is drawn."""
     if args.ledger is None:
         yield lambda: None, None
         return
     with _ledgers.opened(args.ledger) as ledger:
-        check_relation(args.scope, ledger.report(args.scope).neighboring_relation, relation)
-        event = event_of(parts)
-        words = [words_of(each, args) for each in asked]
+        check_relation(args.scope, ledger.report(args.scope).neighboring_relation, setting.relation)
+        event = event_of(parts, setting)
+        words = [words_of(each, args, setting) for each in asked]
+        if setting.finding is not None:
+            words.insert(0, words_of(None, args, setting))
         with ledger.reserve(args.scope, event, key=args.key, statistics=words) as ticket:
 
             def told() -> Report:
@@ -58,9 +60,11 @@ def paid(
             yield told, ticket
 
 
-def event_of(parts: list[EpsilonDeltaEvent]) -> PrivacyEvent:
-    """Return what all statistics cost together."""
-    return parts[0] if len(parts) == 1 else ComposedEvent(events=tuple(parts))
+def event_of(parts: list[EpsilonDeltaEvent], setting: Setting) -> PrivacyEvent:
+    """Return what all statistics cost together, and finding the keys of their groups."""
+    # mutant: keys-found-for-nothing
+    paid = [*([] if setting.paid is None else [setting.paid]), *parts]
+    return paid[0] if len(paid) == 1 else ComposedEvent(events=tuple(paid))
 
 
 def check_relation(scope: str, of_scope: NeighboringRelation, relation: NeighboringRelation) -> None:
@@ -76,15 +80,24 @@ def selected(args: Args) -> list[str]:
     return [each.column + each.operator + each.written for each in args.where or ()]
 
 
-def words_of(asked: Asked, args: Args) -> ReleasedStatistic:
-    """Return what is released, for the record of its charge."""
+def words_of(asked: Asked | None, args: Args, setting: Setting) -> ReleasedStatistic:
+    """Return what is released, for the record of its charge; of the keys that are found without a statistic."""
     # mutant: conditions-not-in-the-record-of-a-charge
     rows_with = f" of rows with {' and '.join(selected(args))}" if args.where else ""
-    by = f" by groups of {args.group_by.column}" if args.group_by else ""
+    unit = _unit(setting)
+    if asked is None:
+        return found_statistic("keys of groups" + rows_with, setting.by.column if setting.by else None, None, unit)
+    by = f" by groups of {setting.by.column}" if setting.by is not None else ""
     many = f" {', '.join(f'{level:g}' for level in asked.quantiles)}" if asked.kind == "quantiles" else ""
     bounds = asked.numbers[:2] if asked.kind not in ("count", "distinct", "histogram") and asked.numbers else None
-    rows = f", of which up to {args.rows_per_unit} count{'s' * (args.rows_per_unit == 1)}"
-    unit = f"one unit of {args.unit}, with all of its rows{rows}" if args.unit else None
-    unit = unit or ("one row" if args.rows_per_unit == 1 else f"whoever contributes up to {args.rows_per_unit} rows")
     ends = None if bounds is None else "[{:g}, {:g}]".format(*bounds)
     return found_statistic(asked.kind + many + by + rows_with, asked.column, ends, unit)
+
+
+def _unit(setting: Setting) -> str:
+    rows = setting.limit.rows
+    groups = f" in up to {setting.limit.groups} groups" if setting.limit.is_by_group else ""
+    if setting.unit is not None:
+        some = f"up to {rows}{groups} count{'s' * (rows == 1)}"
+        return f"one unit of {setting.unit}, with all of its rows, of which {some}"
+    return "one row" if rows == 1 else f"whoever contributes up to {rows} rows{groups}"

@@ -8,7 +8,6 @@ These take their noise from a seed that everybody knows, which is no draw: nothi
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -17,14 +16,15 @@ import numpy as np
 from ferrodp import statistics, testing
 from ferrodp._base import _validate
 from ferrodp.cli._command import Args
-from ferrodp.cli._console import Console, Report, counted, rounded_up
+from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import FLAG, INTEGER, NUMBER, TEXT, many, maybe, one_of, record
-from ferrodp.cli.stats import payment, releases
-from ferrodp.cli.stats.asked import Asked
+from ferrodp.cli.stats import found, payment, releases
+from ferrodp.cli.stats import report as _report
+from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.cli.stats.columns import Table
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.statistics import Estimate
 
 LEVEL = 0.95
@@ -52,14 +52,16 @@ FIELDS = {
     "neighboring_relation": TEXT,
     "rows_per_unit": INTEGER,
     "unit": maybe(TEXT),
+    "groups_per_unit": maybe(INTEGER, "null: a unit may have its rows in as many groups"),
     "where": many(TEXT),
+    "found_keys": found.PLANNED,
     "level": NUMBER,
     "statistics": many(
         record(
             {
                 "statistic": TEXT,
                 "column": maybe(TEXT, "null: of rows"),
-                "numbers": maybe(INTEGER, "how many it releases"),
+                "numbers": maybe(INTEGER, "how many it releases; of each key, where keys are found"),
                 "epsilon": maybe(NUMBER),
                 "delta": maybe(NUMBER),
                 "standard_deviation": maybe(NUMBER, "of the noise, where it does not depend on rows"),
@@ -80,89 +82,82 @@ def plan(
     table: Table,
     asked: list[Asked],
     parts: list[EpsilonDeltaEvent] | None,
-    rows: int,
-    relation: NeighboringRelation,
+    setting: Setting,
 ) -> Report:
     """Return what a command would do; `parts` is what each statistic may spend, None if no epsilon is given."""
     missing = [each.way for each in asked if each.missing]
-    if args.group_by is not None and args.group_by.missing:
+    if args.group_by is not None and args.group_by.missing and setting.finding is None:
         missing.append(args.group_by.way)
-    if not asked:
+    if not asked and setting.finding is None:
         column = table.names[0]
         missing.append(f"a statistic: --count, or such as --mean {column}:LOWER,UPPER or --histogram {column}=NAME,...")
     if parts is None:
         missing.append("a budget: --epsilon E")
     whole = [] if parts is None else parts
-    laws = _laws(args, table, asked, whole, rows, relation)
+    laws = _laws(table, asked, whole, setting)
+    costs = [*whole, *([] if setting.paid is None else [setting.paid])]
     return {
         "command": "stats",
         "plan": True,
         "file": args.file,
         "columns": [{"column": name, "type": table.kind(name)} for name in table.names],
         "epsilon": args.epsilon,
-        "delta": math.fsum(part.delta for part in whole),
-        "neighboring_relation": relation.value,
-        "rows_per_unit": rows,
+        "delta": float(sum(Fraction(part.delta) for part in costs)),
+        "neighboring_relation": setting.relation.value,
+        "rows_per_unit": setting.limit.rows,
+        "groups_per_unit": setting.limit.groups if setting.limit.is_by_group else None,
         "unit": args.unit,
         "where": payment.selected(args),
+        "found_keys": None if setting.finding is None else found.planned(setting, LEVEL, testing.seeded(_SEED)),
         "level": LEVEL,
         "statistics": [
-            _statistic(each, whole[place] if whole else None, laws.get(place), rows, relation)
+            _statistic(each, whole[place] if whole else None, laws.get(place), setting)
             for place, each in enumerate(asked)
         ],
         "missing": missing,
-        "ledger": _ledger(args, relation, whole, complete=not missing),
+        "ledger": _ledger(args, setting, whole, complete=not missing),
     }
 
 
 def _laws(
-    args: Args,
-    table: Table,
-    asked: list[Asked],
-    parts: list[EpsilonDeltaEvent],
-    rows: int,
-    relation: NeighboringRelation,
+    table: Table, asked: list[Asked], parts: list[EpsilonDeltaEvent], setting: Setting
 ) -> dict[int, Estimate[Any]]:
     """Return what each complete statistic is of a table without rows, by its place; refuse what the command would."""
     places = [place for place, each in enumerate(asked) if parts and not each.missing]
-    if args.group_by is not None and args.group_by.missing:
+    if setting.by is not None and setting.by.missing and setting.paid is None:
         return {}
     some = [asked[place] for place in places]
     release = releases.releaser(
         table,
         some,
         [parts[place] for place in places],
-        args.group_by,
-        args.unit,
-        rows,
-        relation,
+        setting,
         # mutant: plan-draws-noise
         testing.seeded(_SEED),
     )
-    wanted = releases.columns(some, args.group_by, args.unit)
+    wanted = releases.columns(some, setting)
     # mutant: plan-reads-the-rows
-    found = release(table.unread(*wanted), None)
-    return dict(zip(places, found, strict=True))
+    laws = release(table.unread(*wanted), None, blank=True).estimates
+    return {place: law for place, law in zip(places, laws, strict=True) if law is not None}
 
 
 def _statistic(
     asked: Asked,
     part: EpsilonDeltaEvent | None,
     law: Estimate[Any] | None,
-    rows: int,
-    relation: NeighboringRelation,
+    setting: Setting,
 ) -> Report:
     error = deviation = None
     errors: list[Report] | None = None
     if law is not None and part is not None and asked.kind in _BY_ROWS:
-        errors = [{"rows": size, "error": _error(_of_even_values(asked, part, rows, relation, size))} for size in ROWS]
+        errors = [{"rows": size, "error": _error(_of_even_values(asked, part, setting, size))} for size in ROWS]
     elif law is not None and asked.kind not in _CHOICES:
         error = _error(law)
         deviation = float(np.max(np.asarray(law.to_dict()["standard_error"], float)))
     return {
         "statistic": asked.kind,
         "column": asked.column,
-        "numbers": None if law is None else int(np.atleast_1d(np.asarray(law.value)).size),
+        "numbers": None if law is None else _numbers(law, setting),
         "epsilon": None if part is None else float(part.epsilon),
         "delta": None if part is None else float(part.delta),
         "standard_deviation": deviation,
@@ -173,50 +168,69 @@ def _statistic(
     }
 
 
+def _numbers(law: Estimate[Any], setting: Setting) -> int:
+    """Return how many numbers are released; of each key, where keys are found: of no rows there are two."""
+    size = np.atleast_1d(np.asarray(law.value)).size
+    return int(size) if setting.finding is None else int(size) // 2
+
+
 def _error(estimate: Estimate[Any]) -> float:
     """Return half of the widest interval."""
     ends = estimate.interval(LEVEL)
     return float(np.max(np.asarray(ends.upper) - np.asarray(ends.lower))) / 2.0
 
 
-def _of_even_values(
-    asked: Asked, part: EpsilonDeltaEvent, rows: int, relation: NeighboringRelation, size: int
-) -> Estimate[Any]:
-    """Return a mean or variance of values that are spread over the bounds: of one group as of a whole column.
-
-    The noise of a group is that of a column: k rows of a unit move its count by k and its sum by k times the reach of
-    the bounds, wherever they are.
-    """
+def _of_even_values(asked: Asked, part: EpsilonDeltaEvent, setting: Setting, size: int) -> Estimate[Any]:
+    """Return a mean or variance of values that are spread over the bounds, of a column or of groups of so many rows."""
     lower, upper = asked.numbers[:2]
-    values = np.linspace(lower, upper, size)
+    values, limit = np.linspace(lower, upper, size), setting.limit
+    if setting.by is not None:
+        keys = range(1 if len(setting.by.keys) == 1 else 2)  # the noise of two keys is that of many
+        groups = statistics.private_group_by(
+            {"key": np.tile(keys, size), "values": np.repeat(values, len(keys))},
+            "key",
+            keys=list(keys),
+            rows_per_unit=limit.rows,
+            groups_per_unit=limit.groups if limit.is_by_group else None,
+            rows_per_group=limit.rows_per_group if limit.is_by_group else None,
+            source=testing.seeded(_SEED),
+        )
+        by_group = groups.mean if asked.kind == "mean" else groups.variance
+        return by_group(
+            "values",
+            bounds=(lower, upper),
+            epsilon=part.epsilon,
+            delta=part.delta,
+            neighboring_relation=setting.relation,
+            source=testing.seeded(_SEED),
+        )
     release = statistics.private_mean if asked.kind == "mean" else statistics.private_variance
     return release(
         values,
         bounds=(lower, upper),
         epsilon=part.epsilon,
         delta=part.delta,
-        max_contributions=rows,
-        neighboring_relation=relation,
+        max_contributions=limit.rows,
+        neighboring_relation=setting.relation,
         source=testing.seeded(_SEED),
     )
 
 
-def _ledger(
-    args: Args, relation: NeighboringRelation, parts: list[EpsilonDeltaEvent], *, complete: bool
-) -> Report | None:
+def _ledger(args: Args, setting: Setting, parts: list[EpsilonDeltaEvent], *, complete: bool) -> Report | None:
     if args.ledger is None:
         return None
     with _ledgers.opened(args.ledger, read_only=True) as ledger:
         now = ledger.report(args.scope)
-        payment.check_relation(args.scope, now.neighboring_relation, relation)
-        fits = ledger.remaining_count(args.scope, payment.event_of(parts)) if complete else None
+        payment.check_relation(args.scope, now.neighboring_relation, setting.relation)
+        paid = [*parts, *([] if setting.paid is None else [setting.paid])]
+        fits = ledger.remaining_count(args.scope, payment.event_of(parts, setting)) if complete else None
         around = [now, *(ledger.report(name) for name in ledger.scopes if args.scope.startswith(f"{name}/"))]
         charged = [each.exact_epsilon_charged for each in around]
         left = None
         if fits and all(each is not None for each in charged):
             # mutant: plan-forgets-the-scopes-around
             rest = min(Fraction(each.epsilon) - (each.exact_epsilon_charged or 0) for each in around)
-            left = _validate.rounded(rest - sum(Fraction(part.epsilon) for part in parts), "down")
+            left = _validate.rounded(rest - sum(Fraction(part.epsilon) for part in paid), "down")
         told = _ledgers.told(now, "scope", "neighboring_relation", "epsilon", "delta", "epsilon_charged")
         more = {"delta_charged": float(now.delta_charged), "remaining_count": fits, "epsilon_left": left}
         return {"where": _ledgers.shown(args.ledger), **told, **more}
@@ -226,12 +240,14 @@ def show(report: Report, console: Console) -> None:
     """Print what a command would release, and what is missing."""
     console.line("A plan: nothing is drawn, charged or written, and no row is read.")
     console.line()
-    if report["statistics"]:
-        rows = [
+    keys = report["found_keys"]
+    if report["statistics"] or keys is not None:
+        rows = [] if keys is None else [_of_keys(keys)]
+        rows += [
             [
                 each["statistic"],
                 each["column"] or "(rows)",
-                "" if each["numbers"] is None else str(each["numbers"]),
+                "" if each["numbers"] is None else f"{each['numbers']}{' a key' if keys is not None else ''}",
                 "" if each["epsilon"] is None else f"{each['epsilon']:.4g}",
                 "" if each["standard_deviation"] is None else f"{each['standard_deviation']:.3g}",
                 _errors(each),
@@ -246,12 +262,9 @@ def show(report: Report, console: Console) -> None:
     told = {"columns": named}
     if report["epsilon"] is not None:
         told["epsilon"] = f"{report['epsilon']:g}{delta}, all numbers together"
-    rows_of = counted(report["rows_per_unit"], "row")
-    told["unit"] = "one row; of people with several: --unit COLUMN --rows-per-unit K"
-    if report["unit"] is not None:
-        told["unit"] = f"one {report['unit']}, of whom {rows_of} at most are counted"
-    elif report["rows_per_unit"] > 1:
-        told["unit"] = f"whoever has up to {rows_of}"
+    told["unit"] = _report.whose(report)
+    if report["unit"] is None and report["rows_per_unit"] == 1:
+        told["unit"] += "; of people with several: --unit COLUMN --rows-per-unit K"
     if report["where"]:
         told["of rows"] = " and ".join(report["where"])
     for place, way in enumerate(report["missing"]):
@@ -263,6 +276,19 @@ def show(report: Report, console: Console) -> None:
         if paid["remaining_count"] is not None:
             told["fits"] = _room(paid)
     console.fields(told)
+
+
+def _of_keys(keys: Report) -> list[str]:
+    found = [
+        "keys",
+        keys["column"],
+        "found",
+        "" if keys["epsilon"] is None else f"{keys['epsilon']:.4g}",
+        "" if keys["standard_deviation"] is None else f"{keys['standard_deviation']:.3g}",
+    ]
+    if keys["threshold"] is None:
+        return [*found, f"found by {keys['method']}"]
+    return [*found, f"{keys['error']:.3g}, of {keys['threshold']} or more"]
 
 
 def _room(paid: Report) -> str:

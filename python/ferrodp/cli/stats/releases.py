@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ferrodp import statistics
 from ferrodp._base import _validate
-from ferrodp.cli.stats.asked import Asked, Keys
+from ferrodp.cli.stats.asked import Asked, Finding, Setting
 from ferrodp.cli.stats.columns import Read, Table
+from ferrodp.cli.stats.found import Found, rule
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
@@ -22,74 +23,108 @@ NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram")
 """What takes a delta; the others are choices."""
 
 
-def columns(asked: list[Asked], by: Keys | None, unit: str | None) -> tuple[set[str], set[str]]:
+def columns(asked: list[Asked], setting: Setting) -> tuple[set[str], set[str]]:
     """Return the columns whose values are added up, and those whose values are compared."""
     numbers = {each.column for each in asked if each.column is not None and not _is_named(each)}
     names = {each.column for each in asked if each.column is not None and _is_named(each)}
-    return numbers, names | ({by.column} if by else set()) | ({unit} if unit else set())
+    by = {setting.by.column} if setting.by is not None else set()
+    return numbers, names | by | ({setting.unit} if setting.unit is not None else set())
 
 
 def _is_named(asked: Asked) -> bool:
     return bool(asked.categories) or asked.kind == "distinct"
 
 
-def share(epsilon: float, delta: float, asked: Asked, number: int) -> EpsilonDeltaEvent:
-    """Return what one of several statistics may spend, rounded down: all of them together keep the budget."""
+def share(epsilon: float, delta: float, asked: Asked, number: int, noised: int) -> EpsilonDeltaEvent:
+    """Return what one of several releases may spend, rounded down: all of them together keep the budget.
+
+    ε is shared by so many releases, δ by the statistics among them.
+    """
     # mutant: statistics-of-a-command-with-the-whole-budget-each
-    shares = [_validate.rounded(Fraction(total) / number, "down") for total in (epsilon, delta)]
-    return EpsilonDeltaEvent(epsilon=shares[0], delta=shares[1] if asked.kind in NOISED else 0.0)
+    own = _validate.rounded(Fraction(epsilon) / number, "down")
+    own_delta = _validate.rounded(Fraction(delta) / noised, "down")
+    return EpsilonDeltaEvent(epsilon=own, delta=own_delta if asked.kind in NOISED else 0.0)
+
+
+def share_of_keys(epsilon: float, finding: Finding, number: int) -> EpsilonDeltaEvent:
+    """Return what finding keys may spend: an even share of ε, and a δ of its own."""
+    # mutant: keys-found-with-the-whole-budget
+    return EpsilonDeltaEvent(epsilon=_validate.rounded(Fraction(epsilon) / number, "down"), delta=finding.delta)
+
+
+class Released(NamedTuple):
+    """What was released: an estimate for each statistic, None if no keys were found, and the keys that were."""
+
+    estimates: list[Estimate[Any] | None]
+    found: Found | None = None
+
+
+class Release(Protocol):
+    """Releases all statistics of what was read."""
+
+    def __call__(self, read: Read, ticket: Ticket | None, *, blank: bool = False) -> Released:
+        """Return what is released; `blank` if that is about no table: then there is a key, though none is found."""
 
 
 def releaser(
     table: Table,
     asked: list[Asked],
     parts: list[EpsilonDeltaEvent],
-    by: Keys | None,
-    unit: str | None,
-    rows: int,
-    relation: NeighboringRelation,
+    setting: Setting,
     source: NoiseSource | None = None,
-) -> Callable[[Read, Ticket | None], list[Estimate[Any]]]:
+) -> Release:
     """Return what releases all statistics of some columns; a plan gives a seeded source, which takes no randomness."""
 
-    def grouped(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
+    def grouped(read: Read, ticket: Ticket | None, *, blank: bool = False) -> Released:
+        by, limit = setting.by, setting.limit
         assert by is not None
         frame: dict[str, Any] = {}
         for each in asked:
             if each.column is not None:
                 frame[_held(each)] = (read.names if each.categories else read.numbers)[each.column]
         frame |= {"groups": read.names[by.column]}
-        frame |= {} if unit is None else {"units": read.names[unit]}
+        frame |= {} if setting.unit is None else {"units": read.names[setting.unit]}
+        finds = setting.finding is not None
         groups = statistics.private_group_by(
             frame,
             "groups",
-            keys=table.keys(by.column, by.keys),
-            unit=None if unit is None else "units",
-            rows_per_unit=rows,
+            keys=rule(setting) if finds else table.keys(by.column, by.keys),
+            unit=None if setting.unit is None else "units",
+            rows_per_unit=limit.rows,
+            groups_per_unit=limit.groups if limit.is_by_group else None,
+            rows_per_group=limit.rows_per_group if limit.is_by_group else None,
             source=source,
+            ticket=ticket if finds else None,
         )
+        found = Found(groups.keys, groups.found_counts) if finds else None
+        if finds and not groups.keys:
+            if not blank:
+                return Released([None] * len(asked), found)
+            groups.keys = ("key", "another")  # without rows: refused is what would be of any two keys that are found
         named = [table.keys(each.column or "", each.categories) if each.categories else () for each in asked]
-        return [
-            _by_group(groups, each, names, part, relation, {"ticket": ticket, "source": source})
+        more = {"ticket": ticket, "source": source}
+        estimates: list[Estimate[Any] | None] = [
+            _by_group(groups, each, names, part, setting.relation, more)
             for each, names, part in zip(asked, named, parts, strict=True)
         ]
+        return Released(estimates, found)
 
-    def whole(read: Read, ticket: Ticket | None) -> list[Estimate[Any]]:
-        owners = None if unit is None else read.names[unit]
+    def whole(read: Read, ticket: Ticket | None, *, blank: bool = False) -> Released:
+        owners = None if setting.unit is None else read.names[setting.unit]
         about = {
-            "max_contributions": rows,
+            "max_contributions": setting.limit.rows,
             "unit": owners,
-            "neighboring_relation": relation,
+            "neighboring_relation": setting.relation,
             "ticket": ticket,
             "source": source,
         }
-        found = []
+        found: list[Estimate[Any] | None] = []
         for each, part in zip(asked, parts, strict=True):
             more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in NOISED else {})
             found.append(_of_column(table, read, each, more))
-        return found
+        return Released(found)
 
-    return whole if by is None else grouped
+    return whole if setting.by is None else grouped
 
 
 def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> Estimate[Any]:

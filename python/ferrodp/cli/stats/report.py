@@ -10,8 +10,10 @@ import numpy as np
 
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
+from ferrodp.cli.stats import found as _found
 from ferrodp.cli.stats import payment
 from ferrodp.cli.stats.asked import Asked
+from ferrodp.cli.stats.found import in_words
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.statistics import Estimate
@@ -23,8 +25,10 @@ FIELDS = {
     "delta": NUMBER,
     "neighboring_relation": TEXT,
     "rows_per_unit": INTEGER,
+    "groups_per_unit": maybe(INTEGER, "null: a unit may have its rows in as many groups"),
     "unit": maybe(TEXT, "the column that says whose a row is"),
     "where": many(TEXT),
+    "found_keys": _found.FIELDS,
     "level": NUMBER,
     "statistics": many(
         record(
@@ -49,7 +53,7 @@ FIELDS = {
 
 def show(report: Report, console: Console) -> None:
     """Print a table of the released numbers, and what they cost."""
-    rows = []
+    rows = _of_keys(report)
     for found in report["statistics"]:
         for place in range(len(found["values"])):
             shown, interval = printed(found, place)
@@ -57,16 +61,16 @@ def show(report: Report, console: Console) -> None:
             interval += " (all of the bounds: few or no values are seen)" if spans else ""
             label = "" if found["labels"] is None else found["labels"][place]
             rows.append([found["statistic"], found["column"] or "(rows)", label, shown, interval])
-    console.table(["statistic", "column", "of", "value", f"{LEVEL:.0%} interval"], rows, left=3)
-    console.line()
+    if rows:
+        console.table(["statistic", "column", "of", "value", f"{LEVEL:.0%} interval"], rows, left=3)
+        console.line()
     delta = f" at delta {report['delta']:g}" if report["delta"] else ""
-    rows_of = counted(report["rows_per_unit"], "row")
-    whose = "one row" if report["rows_per_unit"] == 1 else f"whoever has up to {rows_of}"
-    if report["unit"] is not None:
-        whose = f"one {report['unit']}, of whom {rows_of} at most are counted"
-    told = {"epsilon": f"{report['epsilon']:g}{delta}, all numbers together", "unit": whose}
+    told = {"epsilon": f"{report['epsilon']:g}{delta}, all numbers together", "unit": whose(report)}
     if report["where"]:
         told["of rows"] = " and ".join(report["where"])
+    keys = report["found_keys"]
+    if keys is not None:
+        told["keys"] = f"{len(keys['keys']) or 'none'} found in {keys['column']}, by {keys['method']}{_reached(keys)}"
     if report["ledger"] is not None:
         paid = report["ledger"]
         told["charged"] = f"to {paid['scope']} in {paid['where']}" + (f", key {paid['key']}" if paid["key"] else "")
@@ -74,6 +78,35 @@ def show(report: Report, console: Console) -> None:
     if report["output"] is not None:
         told["written"] = report["output"]
     console.fields(told)
+
+
+def whose(report: Report) -> str:
+    """Return the unit of privacy in words."""
+    rows = counted(report["rows_per_unit"], "row")
+    if report["groups_per_unit"] is not None:
+        rows += f" in {counted(report['groups_per_unit'], 'group')}"
+    if report["unit"] is not None:
+        return f"one {report['unit']}, of whom {rows} at most are counted"
+    return "one row" if report["rows_per_unit"] == 1 else f"whoever has up to {rows}"
+
+
+def _of_keys(report: Report) -> list[list[str]]:
+    """Return the counts of keys that were found; without statistics of them the keys, if there are no counts."""
+    keys = report["found_keys"]
+    if keys is None or (keys["counts"] is None and report["statistics"]):
+        return []
+    rows = []
+    for place, key in enumerate(keys["keys"]):
+        shown = ["", ""]
+        if keys["counts"] is not None:
+            ends = f"{keys['lower'][place]:.0f} to {keys['upper'][place]:.0f}"
+            shown = [str(keys["counts"][place]), ends]
+        rows.append(["keys", keys["column"], key, *shown])
+    return rows
+
+
+def _reached(keys: Report) -> str:
+    return "" if keys["threshold"] is None else f": a noised count of {keys['threshold']} or more"
 
 
 def _spans(found: Report, place: int) -> bool:
@@ -96,21 +129,16 @@ def printed(found: Report, place: int) -> tuple[str, str]:
     return value, f"{lower} to {upper}"
 
 
-def plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> dict[str, Any]:
-    """Return a released statistic as plain JSON data."""
-    try:
-        ends = estimate.interval(LEVEL)
-        lower, upper = _listed(ends.lower), _listed(ends.upper)
-    except InvalidParameter:  # a choice
-        lower, upper = None, None
-    labels = None if estimate.labels is None else [_in_words(label) for label in estimate.labels]
-    edges = None if estimate.edges is None else [float(edge) for edge in estimate.edges]
-    if edges is not None:
-        labels = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+def plain(asked: Asked, estimate: Estimate[Any] | None, part: EpsilonDeltaEvent) -> dict[str, Any]:
+    """Return a released statistic as plain JSON data; None is one of no groups."""
+    labels: list[str] | None = []
+    edges = lower = upper = None
+    if estimate is not None:
+        labels, edges, lower, upper = _plain(estimate)
     return {
         "statistic": asked.kind,
         "column": asked.column,
-        "values": _listed(estimate.value),
+        "values": [] if estimate is None else _listed(estimate.value),
         "labels": labels,
         "edges": edges,
         "bounds": list(asked.numbers) if asked.kind == "mean" else None,
@@ -121,9 +149,20 @@ def plain(asked: Asked, estimate: Estimate[Any], part: EpsilonDeltaEvent) -> dic
     }
 
 
-def _in_words(label: Any) -> str:
-    """Return what a number is about; of groups that is a key, or a key and a bin or quantile."""
-    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+def _plain(estimate: Estimate[Any]) -> tuple[Any, ...]:
+    """Return labels, edges, and the ends of intervals."""
+    lower: list[float] | None
+    upper: list[float] | None
+    try:
+        ends = estimate.interval(LEVEL)
+        lower, upper = _listed(ends.lower), _listed(ends.upper)
+    except InvalidParameter:  # a choice
+        lower, upper = None, None
+    labels = None if estimate.labels is None else [in_words(label) for label in estimate.labels]
+    edges = None if estimate.edges is None else [float(edge) for edge in estimate.edges]
+    if edges is not None:
+        labels = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+    return labels, edges, lower, upper
 
 
 def _listed(value: Any) -> list[float]:

@@ -41,7 +41,8 @@ def rows(report: Report) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {
         name: [] for name in ("statistic", "column", "of", "value", "lower", "upper", "epsilon", "delta")
     }
-    for each in report["statistics"]:
+    keys = report["found_keys"]
+    for each in [*([] if keys is None else [_of_keys(keys)]), *report["statistics"]]:
         size = len(each["values"])
         nothing = [None] * size
         found["statistic"] += [each["statistic"]] * size
@@ -55,6 +56,12 @@ def rows(report: Report) -> dict[str, list[Any]]:
     for name in ("statistic", "column", "of"):
         found[name] = [None if text is None else _encodable(text) for text in found[name]]
     return found
+
+
+def _of_keys(keys: Report) -> Report:
+    """Return the keys that were found as a statistic, whose values are their counts."""
+    values = keys["counts"] if keys["counts"] is not None else [None] * len(keys["keys"])
+    return keys | {"statistic": "keys", "labels": keys["keys"], "values": values}
 
 
 def _encodable(text: str) -> str:

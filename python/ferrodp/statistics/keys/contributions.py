@@ -40,6 +40,17 @@ class Contribution(NamedTuple):
         # mutant: squares-of-a-unit-without-its-last-group
         return full * self.rows_per_group**2 + rest**2
 
+    def moved(self, cells: int, *, replaced: bool = False) -> int:
+        """Return the largest square of the L2 norm by which a unit moves so many counts.
+
+        Rows that leave and others that come move a single count by the greater number of them; of several counts the
+        squares add up, as no count is negative.
+        """
+        if cells == 1:
+            # mutant: square-of-a-unit-in-one-group-of-several
+            return min(self.rows, self.rows_per_group) ** 2
+        return (2 if replaced else 1) * self.squared
+
     def words(self, unit: str | None, keep: str) -> str:
         """Return which rows of a unit count, for the words of a statistic."""
         if unit is None:
