@@ -37,6 +37,7 @@ DATA = {
     "utilities",
     "value",
     "values",
+    "vectors",
 }
 """What parameters are called that hold data."""
 
@@ -55,6 +56,12 @@ BINS = [-math.inf, -1e300, 0.0, 1e-320, 1.0, math.inf]
 def discrete(data):
     dimension = max(np.size(data), 1) if isinstance(data, np.ndarray) else len(data) if isinstance(data, list) else 1
     return fd.DiscreteGaussianMechanism(scale=2.0, dimension=dimension).release(data)
+
+
+def in_code_words(data):
+    dimension = max(np.shape(data)[-1], 1) if np.ndim(data) else 1
+    made = fd.VectorResponse(weight=2**61, dimension=dimension, num_directions=3, size=1, l2_clip_norm=1.0)
+    return made.release(data)
 
 
 def summed(data, *, many=False):
@@ -232,6 +239,7 @@ PUBLIC = {
     "PermuteAndFlip.release": lambda data: fd.PermuteAndFlip(scale=1e300, sensitivity=1.0).release(data),
     "RandomizedResponse.release": RESPONSES.release,
     "SubsetResponse.release": fd.SubsetResponse(weight=2**61, num_categories=9, size=2).release,
+    "VectorResponse.release": in_code_words,
     "UnaryResponse.release": fd.UnaryResponse(weight=3, digits=4, num_categories=9).release,
     "ReportNoisyMax.release": lambda data: fd.ReportNoisyMax(scale=1.0, sensitivity=1.0).release(data),
     "SparseVector.query": lambda data: fd.SparseVector(threshold=0.0, sensitivity=1.0, epsilon=1.0).query(data),

@@ -164,6 +164,11 @@ def test_queries_of_a_run_cost_nothing_further_and_end_where_they_ended():
         (fd.DiscreteLaplaceMechanism(scale=1.0, l1_sensitivity=7), [3, -4], [4, -4]),
         (fd.RandomizedResponse(noise_parameter=0.5, num_categories=9), [0, 8], [1, 8]),
         (fd.UnaryResponse(weight=3, digits=4, num_categories=9), [0, 8], [1, 8]),
+        (
+            fd.VectorResponse(weight=3, dimension=2, num_directions=2, size=1, l2_clip_norm=1.0),
+            [[3.0, -4.0], [0.0, 0.0]],
+            [[3.0, 0.0], [1.0, 2.0]],
+        ),
         (fd.ReportNoisyMax(scale=1.0, sensitivity=4.0), [3.0, -4.0], [3.0, -math.nextafter(4.0, 5.0)]),
         (fd.GaussianMechanism(noise_multiplier=1.0, l2_sensitivity=1e-200), [math.nan, math.inf], [0.0, 1e-199]),
     ],

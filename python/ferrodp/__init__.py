@@ -15,7 +15,8 @@ Release running totals day after day
     `Counter`, `CounterStream` (package `counters`): up to a million counters, a year under one payment.
 Choose a candidate, answer queries, randomize answers
     `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`; `SparseVector`; `RandomizedResponse`,
-    `SubsetResponse`, `HadamardResponse`, `UnaryResponse`. All mechanisms are in the package `mechanisms`.
+    `SubsetResponse`, `HadamardResponse`, `UnaryResponse`; of vectors: `VectorResponse`. All mechanisms are in the
+    package `mechanisms`.
 Sum vectors of bounded norm, such as client updates
     `ClippedSum`, `GridSum` (package `sums`); `clip_rows`, `clip_and_sum`, `clip_by_global_norm` (module `clipping`).
     On several processes or machines: `distributed.clipped_sum`.
@@ -81,6 +82,7 @@ from ferrodp.mechanisms import (
     SparseVector,
     SubsetResponse,
     UnaryResponse,
+    VectorResponse,
 )
 from ferrodp.plan import PrivacyPlan
 from ferrodp.random import NoiseSource
@@ -139,6 +141,7 @@ __all__ = [
     "SparseVector",
     "SubsetResponse",
     "UnaryResponse",
+    "VectorResponse",
     "__version__",
     "accounting",
     "audit",

@@ -88,11 +88,13 @@ __all__ = [
     "rotate_vector",
     "sqlite_version",
     "subset_responses",
+    "sum_code_words",
     "toss_coins",
     "toss_each_coin",
     "truncated_delta",
     "truncated_sample",
     "unary_responses",
+    "vector_responses",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",
@@ -431,6 +433,20 @@ def subset_responses(
     key: _Key,
     threads: int | None,
     /,
+) -> None: ...
+def vector_responses(
+    vectors: npt.NDArray[np.float64],
+    messages: npt.NDArray[np.uint64],
+    weight: int,
+    directions: int,
+    size: int,
+    clip_norm: float,
+    key: _Key,
+    threads: int | None,
+    /,
+) -> None: ...
+def sum_code_words(
+    messages: npt.NDArray[np.uint64], sums: npt.NDArray[np.float64], directions: int, threads: int | None, /
 ) -> None: ...
 def count_bits(rows: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64], /) -> None: ...
 def pair_delta(specs: list[_Spec], epsilon: float, /) -> tuple[float, float]: ...

@@ -76,6 +76,8 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the weight of a set is rounded down": ("answers in sets, exactly",),
     "an own bit is priced as if others were less likely": ("answers in bits, exactly",),
     "sets of two answers have another number": ("answers in sets, exactly",),
+    "the weight of a vector is rounded down": ("vectors, exactly",),
+    "the other code words have another number": ("vectors, exactly",),
     "the curve of answers counts its delta twice": ("answers in bits, exactly",),
     "the weight of a response is rounded down": ("coded answers, exactly",),
     "several sums of a model cost more than the one they share": ("moments",),

@@ -228,6 +228,11 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "a set with its own category is larger than others": ("replay: answers in sets",),
     "no draw of a set is repeated": ("replay: answers in sets",),
     "invalid answers are no category of a set": ("replay: answers in sets",),
+    "short vectors keep their sign": ("replay: answers as vectors",),
+    "the nonce of a vector is the coin": ("replay: answers as vectors",),
+    "a code word of the top is as likely as not": ("replay: answers as vectors",),
+    "code words of the top come with the others": ("replay: answers as vectors",),
+    "code words are chosen without rejection": ("replay: answers as vectors",),
     "no category is drawn again": ("replay: answers",),
     "one category too many is drawn again": ("replay: answers",),
     "a tie of the coin is heads": ("replay: answers",),
@@ -295,6 +300,8 @@ _MEMORY = "what is left in memory after a call; no output changes"
 
 
 NO_LAW: dict[str, str] = {
+    "opposite code words are added like others": "an estimate from messages, which are released already",
+    "products are ranked by floats without a margin": "every set of near code words has the same ε",
     "counts of bits run over": "an estimate from messages, which are released already",
     "panels are not certified": "a panel is a copy, measured and added from the same memory: no output changes",
     "certificates of runs of columns are forgotten": "the same: certificates of copies hold whatever is forgotten",

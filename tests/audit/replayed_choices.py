@@ -95,6 +95,23 @@ def coded_answers(made: fd.HadamardResponse) -> bool:
     return found is not None or noised.tolist() != expected
 
 
+def answered_vectors(made: fd.VectorResponse) -> bool:
+    """Whether a code word is another one: at the seams of sets and of signs, and where a choice is drawn again."""
+    call = Call(f"vectors {made}")
+    vectors = call.rng.normal(size=(24, made.dimension)) * made.l2_clip_norm
+    vectors[::3] *= 0.1 / np.linalg.norm(vectors[::3], axis=1, keepdims=True)
+    for index, row in enumerate(vectors):
+        near = made.weight + index % 3 - 1
+        call.blocks[0, index] = block_of(near, 0 if index % 4 == 0 else call.digits(64))
+        _, keeping = responses.direction(row.tolist(), made.l2_clip_norm)
+        if index % 2:
+            call.blocks[1, index] = block_of(call.digits(64), (keeping + index % 3 - 1) % 2**64)
+    with call.drawn() as source:
+        found = drawn(lambda: made.release(vectors, source=source))
+        expected = responses.vector_answers(made, call.key, vectors.tolist())
+    return isinstance(found, str) or found.tolist() != expected
+
+
 def answers_in_bits(made: fd.UnaryResponse | fd.SubsetResponse) -> bool:
     """Whether a row of bits is another one: of sets, where the own category is at its seam and draws are repeated."""
     call = Call(f"bits {made}")
@@ -252,6 +269,13 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
         lambda: any(
             answers_in_bits(fd.SubsetResponse(weight=weight, num_categories=k, size=d))
             for weight, k, d in ((2**61, 9, 3), (2**60, 70, 40), (2**62, 2, 1))
+        ),
+    )
+    yield (
+        "replay: answers as vectors",
+        lambda: any(
+            answered_vectors(fd.VectorResponse(weight=weight, dimension=2, num_directions=n, size=m, l2_clip_norm=1.0))
+            for weight, n, m in ((2**61, 3, 2), (2**62, 1, 1))
         ),
     )
     for noise in ("gumbel", "exponential", "laplace"):

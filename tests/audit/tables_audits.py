@@ -139,6 +139,16 @@ def exactly(made: fd.UnaryResponse | fd.SubsetResponse, law: Callable[[Any, int]
     return ratio > euler or says_less or made.epsilon(float(apart)) < half - 1e-9
 
 
+def exactly_answered_vectors() -> bool:
+    """Whether code words of opposite vectors are not as likely as calibrated for ε = 1, or cost more than is said."""
+    made = fd.VectorResponse.calibrated(epsilon=1.0, dimension=2, num_directions=3, size=2, l2_clip_norm=1.0)
+    one, other = (responses.vector_law(made, near) for near in ((0, 3), (1, 2)))
+    euler, half = Fraction("2.718281828459045235360287471352662497757"), math.log(2.0)
+    ratio = max(a / b for a, b in zip(one, other, strict=True))
+    apart = sum(max(a - 2 * b, Fraction(0)) for a, b in zip(one, other, strict=True))
+    return ratio > euler or made.epsilon() < math.log(ratio) - 1e-12 or made.delta(half) < float(apart) - 1e-12
+
+
 AUDITS: dict[str, Callable[[], bool]] = {
     "answers in bits, exactly": lambda: exactly(
         fd.UnaryResponse.calibrated(epsilon=1.0, num_categories=3), responses.bits_law
@@ -146,6 +156,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "answers in sets, exactly": lambda: exactly(
         fd.SubsetResponse.calibrated(epsilon=1.0, num_categories=5, size=2), responses.sets_law
     ),
+    "vectors, exactly": exactly_answered_vectors,
     "coded answers": coded_answers,
     "coded answers, exactly": exactly_coded_answers,
     "moments": lambda: of_models(moments),

@@ -24,6 +24,7 @@ MAKE = {
     "ReportNoisyMax": {"scale": 3.0, "sensitivity": 1.0},
     "SubsetResponse": {"weight": 2**60, "num_categories": 5, "size": 2},
     "UnaryResponse": {"weight": 3, "digits": 4, "num_categories": 5},
+    "VectorResponse": {"weight": 2**60, "dimension": 3, "num_directions": 4, "size": 2, "l2_clip_norm": 1.0},
     "SparseVector": {"threshold": 10.0, "sensitivity": 1.0, "epsilon": 1.0},
 }
 RUNS = {"SparseVector"}

@@ -216,6 +216,7 @@ def _objects() -> dict[str, Any]:
         "HadamardResponse": fd.HadamardResponse.calibrated(epsilon=1.0, num_categories=8),
         "SubsetResponse": fd.SubsetResponse.calibrated(epsilon=1.0, num_categories=8),
         "UnaryResponse": fd.UnaryResponse.calibrated(epsilon=1.0, num_categories=8),
+        "VectorResponse": fd.VectorResponse.calibrated(epsilon=1.0, dimension=3, l2_clip_norm=1.0),
         "PrivateMarginals": statistics.private_marginals(
             {"a": [0, 1]}, [("a",)], categories={"a": [0, 1]}, epsilon=1.0, delta=1e-6
         ),

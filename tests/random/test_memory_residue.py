@@ -139,6 +139,16 @@ def test_of_bytes_that_are_drawn_nothing_but_the_bytes_stays(process):
     assert process.found(schedule(key)) == []
 
 
+def test_of_answered_vectors_nothing_but_their_nonces_stays(process):
+    made = "fd.VectorResponse.calibrated(epsilon=1.0, dimension=9, l2_clip_norm=1.0)"
+    (key,) = process.run(f"array = {made}.release(np.ones((99, 9)) / 9)")
+    rows = np.arange(99, dtype=np.uint64)
+    nonces, signs = encrypted(key, 1, rows).reshape(-1, 2).T
+
+    assert process.found(np.concatenate([schedule(key), signs, *(encrypted(key, each, rows) for each in (0, 2))])) == []
+    assert len(process.found(nonces)) >= 99
+
+
 def test_of_a_bit_generator_only_what_is_left_of_its_buffer_stays(process):
     """Words are handed out from the end of a buffer of 510, of which 4 are a key in reserve; the next has another."""
     first, second = process.run("bits = fd.random.BitGenerator(); rng = np.random.Generator(bits); rng.random(600)")

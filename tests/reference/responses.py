@@ -1,14 +1,14 @@
-"""Answers about many categories, by the definitions: coded in a field, as bits, as sets; their laws by enumeration."""
+"""Answers about categories and vectors, by the definitions: in a field, as bits, sets, words; laws by enumeration."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from fractions import Fraction
-from math import comb
+from math import comb, isfinite, sqrt
 from typing import Any
 
-from reference import keystream
+from reference import keystream, rounded_noise
 
 TIMES = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))
 """Products of the field with four elements 0, 1, ω, ω + 1, of which the second bit is that of ω."""
@@ -140,3 +140,78 @@ def sets_law(made: Any, answer: int) -> dict[int, Fraction]:
             (1 - lie) / comb(k - 1, d - 1) if is_in else lie / comb(k - 1, d)  # type: ignore[assignment]
         )
     return dict(found)  # type: ignore[arg-type]
+
+
+def direction(row: list[float], clip_norm: float) -> tuple[list[int], int]:
+    """Return a vector's direction in steps of 2^-30, and how many of 2^64 words keep its sign."""
+    if not all(map(isfinite, row)) or not any(row):
+        return [0] * len(row), 2**63
+    largest = max(map(abs, row))
+    norm, one = 0.0, 2.0**30
+    for x in row:
+        norm += x / largest * (x / largest)
+    norm = sqrt(norm)
+    share = largest / clip_norm * norm
+    keeping = 2**64 if share >= 1.0 else 2**63 + int(share * 2.0**63)
+    return [round(x / largest / norm * one) for x in row], keeping
+
+
+def coordinates(nonce: int, direction: int, dimension: int, bits: int) -> list[int]:
+    """Return the coordinates of one direction of a code, rounded to multiples of 2^-bits."""
+    code = nonce.to_bytes(8, "little") + bytes(24)
+    first = direction * -(-dimension // 1024) * 1024
+    return [
+        rounded_noise.decide(
+            "gaussian",
+            keystream.first_word(code, index, 64),
+            64,
+            lambda number, index=index: keystream.extension(code, index, number),  # type: ignore[misc]
+            Fraction(0),
+            Fraction(2**bits),
+        )
+        for index in range(first, first + dimension)
+    ]
+
+
+def top(made: Any, nonce: int, steps: list[int]) -> list[int]:
+    """Return the numbers of the code words that are near to a direction."""
+    products = [0] * made.num_directions
+    if any(steps):
+        for j in range(made.num_directions):
+            products[j] = sum(x * z for x, z in zip(steps, coordinates(nonce, j, made.dimension, 60), strict=True))
+    ranked = sorted(range(made.num_directions), key=lambda j: (-abs(products[j]), j))
+    return sorted(2 * j + (products[j] < 0) for j in ranked[: made.size])
+
+
+def vector_answers(made: Any, key: bytes, vectors: list[list[float]]) -> list[list[int]]:
+    """Return the messages of a call."""
+    found = []
+    for i, row in enumerate(vectors):
+        (coin, choice), (nonce, sign) = keystream.block_words(key, 0, i), keystream.block_words(key, 1, i)
+        steps, keeping = direction(row, made.l2_clip_norm)
+        near = top(made, nonce, steps)
+        if sign >= keeping:
+            near = [number ^ 1 for number in near]
+        others = [number for number in range(2 * made.num_directions) if number not in near]
+        among = near if coin >= made.weight else others
+        stream = 2
+        while choice * len(among) % 2**64 < 2**64 % len(among):
+            choice = keystream.block_words(key, stream, i)[0]
+            stream += 1
+        found.append([nonce, sorted(among)[choice * len(among) >> 64]])
+    return found
+
+
+def tops(made: Any) -> list[tuple[int, ...]]:
+    """Return all sets of code words that can be near to a vector: so many directions, each with a sign."""
+    return [
+        tuple(2 * j + sign for j, sign in zip(chosen, signs, strict=True))
+        for chosen in itertools.combinations(range(made.num_directions), made.size)
+        for signs in itertools.product((0, 1), repeat=made.size)
+    ]
+
+
+def vector_law(made: Any, near: tuple[int, ...]) -> list[Fraction]:
+    """Return the probability of every code word where those are near."""
+    lie, words = Fraction(made.weight, 2**64), 2 * made.num_directions
+    return [(1 - lie) / made.size if number in near else lie / (words - made.size) for number in range(words)]

@@ -86,6 +86,10 @@ CALLS = {
     "UnaryResponse": (
         "one = UnaryResponse.calibrated(epsilon=1.0, num_categories=5); one.estimate_frequencies(one.release(wholes))"
     ),
+    "VectorResponse": (
+        "one = VectorResponse.calibrated(epsilon=0.1, dimension=1, l2_clip_norm=1.0, num_directions=1); "
+        "one.estimate_mean(one.release(floats.reshape(-1, 1)))"
+    ),
     "RandomizedResponse": "RandomizedResponse.calibrated(epsilon=1.0, num_categories=5).release(wholes)",
     "SparseVector": (
         "run = SparseVector(threshold=9.0, sensitivity=1.0, epsilon=1.0); [run.query(-99.0) for _ in range(50)]"

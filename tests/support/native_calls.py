@@ -59,6 +59,10 @@ CALLS = {  # name: (largest k, source)
     "code_responses": (10**6, "native.code_responses(i(k) % 5, 2**61, 5, 4, None, None)"),
     "unary_responses": (10**6, "native.unary_responses(i(k) % 5, np.zeros((k, 1), np.uint64), 3, 4, 5, None, None)"),
     "subset_responses": (10**5, "native.subset_responses(i(k) % 5, np.zeros((k, 1), np.uint64), 9, 2, 5, None, None)"),
+    "vector_responses": (
+        10**5, "native.vector_responses(f(k).reshape(-1, 10), u(k // 5).reshape(-1, 2), 9, 3, 2, 1.0, None, None)"
+    ),
+    "sum_code_words": (10**5, "native.sum_code_words(np.zeros((9, 2), np.uint64), f(k), 3, None)"),
     "count_bits": (10**6, "native.count_bits(u(k).reshape(-1, 1), np.zeros(64, np.int64))"),
     "choose_candidate": (10**6, "native.choose_candidate(f(k), 'gumbel', 1.0, 1.0, 2, None)"),
     "choose_candidate, exponential": (10**5, "native.choose_candidate(f(k), 'exponential', 1.0, 1.0, 2, None)"),

@@ -118,6 +118,15 @@ def choosing_cases():
     bad = [{"answers": "no"}, {"answers": 0.5}, {"answers": np.array([0.5])}]
     yield Case("HadamardResponse", fd.HadamardResponse, code, coded.event, bad, relation=REPLACE)
 
+    vectors = fd.VectorResponse(weight=2**61, dimension=2, num_directions=3, size=2, l2_clip_norm=1.0)
+
+    def encode(**more):
+        return vectors.release(**{"vectors": np.array([[0.0, 2.0]])} | more)
+
+    bad = [{"vectors": "no"}, {"vectors": [0.5]}, {"vectors": np.array([[1, 2]])}, {"threads": 0}]
+    yield Case("VectorResponse", fd.VectorResponse, encode, vectors.event, bad, relation=REPLACE)
+
+    bad = [{"answers": "no"}, {"answers": 0.5}, {"answers": np.array([0.5])}]
     for made in (
         fd.UnaryResponse(weight=3, digits=4, num_categories=9),
         fd.SubsetResponse(weight=2**61, num_categories=9, size=3),

@@ -7,7 +7,7 @@ integers with a known sensitivity                         `DiscreteGaussianMecha
 one of many candidates                                    `ExponentialMechanism`, `PermuteAndFlip`, `ReportNoisyMax`
 whether queries are above a threshold                     `SparseVector`
 answers that each unit randomizes by itself               `RandomizedResponse`, `SubsetResponse`,
-                                                          `HadamardResponse`, `UnaryResponse`
+                                                          `HadamardResponse`, `UnaryResponse`, `VectorResponse`
 ========================================================  ======================================================
 
 Each has `calibrated` (the mechanism for an ε and δ), `release`, `epsilon`, `delta` and `event`; a `SparseVector` is a
@@ -33,6 +33,7 @@ from ferrodp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, R
 from ferrodp.mechanisms.sparse_vector import SparseVector
 from ferrodp.mechanisms.subset_response import SubsetResponse
 from ferrodp.mechanisms.unary_response import UnaryResponse
+from ferrodp.mechanisms.vector_response import VectorResponse
 
 __all__ = [
     "DiscreteGaussianMechanism",
@@ -47,4 +48,5 @@ __all__ = [
     "SparseVector",
     "SubsetResponse",
     "UnaryResponse",
+    "VectorResponse",
 ]

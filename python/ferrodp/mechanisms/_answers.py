@@ -41,8 +41,8 @@ MOST_CATEGORIES = 2**24
 Rows = npt.NDArray[np.uint64]
 
 
-class Response(ABC):
-    """A way to answer: its probabilities give its event, its curve, and the estimates made from messages."""
+class Randomizer(ABC):
+    """A way to answer, of whatever: two probabilities give its event and its curve."""
 
     __slots__ = ()
 
@@ -51,21 +51,11 @@ class Response(ABC):
     """Which weights estimate anything, in the words of the refusal of others."""
 
     weight: int
-    num_categories: int
 
     @property
     @abstractmethod
     def _laws(self) -> tuple[Fraction, Fraction]:
         """The probabilities a and b of the module docstring, of messages that support one of two answers alone."""
-
-    @property
-    @abstractmethod
-    def _shares(self) -> tuple[float, float]:
-        """The probabilities p and r of the module docstring."""
-
-    @abstractmethod
-    def _support(self, messages: npt.ArrayLike) -> tuple[int, npt.NDArray[Any]]:
-        """Return how many messages there are, and how many support each category; refuse what are no messages."""
 
     @property
     def event(self) -> EpsilonDeltaEvent:
@@ -101,7 +91,10 @@ class Response(ABC):
         `UnaryResponse`     (1 − q)/2              q/2
         `SubsetResponse`    p(k − d)/(k − 1)       (1 − p)d/(k − 1)
         `HadamardResponse`  (1 − 1/q)A             (1 − 1/q)P
+        `VectorResponse`    p                      (1 − p)m/(2N − m)
         ==================  =====================  =====================
+
+        For vectors they are those of one vector and its opposite, of which no message supports both.
 
         Examples
         --------
@@ -140,6 +133,23 @@ class Response(ABC):
         0.0
         """
         return delta_of(*self._laws, epsilon)
+
+
+class Response(Randomizer):
+    """A way to answer about categories: its probabilities give the estimates made from messages as well."""
+
+    __slots__ = ()
+
+    num_categories: int
+
+    @property
+    @abstractmethod
+    def _shares(self) -> tuple[float, float]:
+        """The probabilities p and r of the module docstring."""
+
+    @abstractmethod
+    def _support(self, messages: npt.ArrayLike) -> tuple[int, npt.NDArray[Any]]:
+        """Return how many messages there are, and how many support each category; refuse what are no messages."""
 
     def variance(self, num_answers: int) -> float:
         """Return the variance of the estimated frequency of a category that nobody has, as a share of the answers.

@@ -8,12 +8,13 @@
 //! branch depends on them but for events of probability below 2⁻⁶⁰·k; further words are those of block `i` of other streams.
 //! What is not in `0 … k − 1` counts as 0.
 //!
-//! Other ways to answer: [`coded`], one number of few bits; [`unary`] and [`sets`], bits by category, which [`columns`] counts.
+//! Other ways to answer: [`coded`], one number of few bits; [`unary`] and [`sets`], bits by category, which [`columns`] counts. Of vectors: [`vectors`].
 
 pub mod coded;
 pub mod columns;
 pub mod sets;
 pub mod unary;
+pub mod vectors;
 
 use core::num::NonZeroUsize;
 

@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 pub(crate) use super::chunk::HalfWords as Words;
 use super::chunk::Sampler;
 pub(crate) use super::types::Precision;
-use super::types::{Law, Lazy, Noise, Offset};
+use super::types::{Law, Lazy, NOISE_CHUNK, Noise, Offset};
 use super::{decide, exact, fixed};
 use crate::isa::Isa;
 use crate::math::integer::Integer;
@@ -18,7 +18,10 @@ use crate::params::{Granularity, exp2};
 use crate::random::Key;
 
 /// Fraction bits of the integers that the digits of [`Normals::enclose`] begin with.
-const NORMAL_GRID_BITS: u32 = 36;
+pub(crate) const NORMAL_GRID_BITS: u32 = 36;
+
+/// [`Normals::round`] begins at multiples of this.
+pub(crate) const NORMALS_PER_CHUNK: usize = NOISE_CHUNK;
 
 /// Digits of variables that are proposed and have few leading bits.
 const FAR_BITS: u32 = 48;
@@ -50,6 +53,11 @@ impl<'a> Normals<'a> {
     /// instruction set.
     pub(crate) fn propose(&self, precision: Precision, start: u64, words: &mut Words, out: &mut [f64]) {
         self.sampler.approximate(precision, start, words, out, |index| self.far(index));
+    }
+
+    /// Writes `round(2³⁶·Z)` of the samples from `start` on, a multiple of [`NORMALS_PER_CHUNK`]: exact.
+    pub(crate) fn round(&self, start: u64, out: &mut [f64]) {
+        self.sampler.put(start, out, true);
     }
 
     /// Returns `Z` of one sample, within the error of [`Precision::Fine`].

@@ -6,9 +6,11 @@ use ferrodp_core::choice::respond::coded::Coded;
 use ferrodp_core::choice::respond::columns;
 use ferrodp_core::choice::respond::sets::Sets;
 use ferrodp_core::choice::respond::unary::Unary;
+use ferrodp_core::choice::respond::vectors::{Vectors, WORDS_PER_MESSAGE};
 use ferrodp_core::choice::respond::{Category, Response};
 use ferrodp_core::isa::Isa;
 use ferrodp_core::machine::blocks::default_threads;
+use ferrodp_core::params::positive;
 use ferrodp_core::random::Key;
 use numpy::{PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1, PyReadwriteArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -156,11 +158,66 @@ fn count_bits(py: Python<'_>, rows: PyReadonlyArray2<'_, u64>, mut counts: PyRea
     Ok(())
 }
 
+/// Writes a nonce and the number of a code word for each row of `vectors`, which become directions on a grid.
+#[pyfunction]
+#[pyo3(signature = (vectors, messages, weight, directions, size, clip_norm, key, threads, /))]
+#[allow(clippy::too_many_arguments, reason = "parameters of a law, and where it draws")]
+fn vector_responses(
+    py: Python<'_>,
+    mut vectors: PyReadwriteArray2<'_, f64>,
+    mut messages: PyReadwriteArray2<'_, u64>,
+    weight: u64,
+    directions: u64,
+    size: u64,
+    clip_norm: f64,
+    key: KeyArg<'_>,
+    threads: Option<NonZeroUsize>,
+) -> Result<()> {
+    let dimension = vectors.as_array().ncols();
+    let law = Vectors::new(weight, dimension as u64, directions, size)?;
+    let (vectors, messages) = (vectors.as_slice_mut()?, messages.as_slice_mut()?);
+    if Some(messages.len()) != (vectors.len() / dimension).checked_mul(WORDS_PER_MESSAGE) {
+        return Err(PyValueError::new_err("messages must have two words for each vector").into());
+    }
+    let clip_norm = positive("clip_norm", clip_norm)?;
+    let isa = isa::active()?;
+    let key = key.draw(py)?;
+    let drawn = vectors.len().saturating_mul(directions as usize);
+    let threads = threads.unwrap_or_else(|| default_threads(drawn));
+    py.detach(|| law.apply(isa, &key, clip_norm, vectors, messages, threads))?;
+    Ok(())
+}
+
+/// Writes the sum of the code words of `messages` into `sums`.
+#[pyfunction]
+#[pyo3(signature = (messages, sums, directions, threads, /))]
+fn sum_code_words(
+    py: Python<'_>,
+    messages: PyReadonlyArray2<'_, u64>,
+    mut sums: PyReadwriteArray1<'_, f64>,
+    directions: u64,
+    threads: Option<NonZeroUsize>,
+) -> Result<()> {
+    let (messages, sums) = (messages.as_slice()?, sums.as_slice_mut()?);
+    let law = Vectors::new(1, sums.len() as u64, directions, 1)?;
+    let is_message = |message: &[u64; WORDS_PER_MESSAGE]| message[1] < 2 * directions;
+    let (rows, left) = messages.as_chunks();
+    if !left.is_empty() || !rows.iter().all(is_message) {
+        return Err(PyValueError::new_err("messages must have numbers of code words").into());
+    }
+    let isa = isa::active()?;
+    let threads = threads.unwrap_or_else(|| default_threads(rows.len().saturating_mul(sums.len())));
+    py.detach(|| law.sum(isa, messages, sums, threads));
+    Ok(())
+}
+
 /// Adds this file's functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(randomize_responses, module)?)?;
     module.add_function(wrap_pyfunction!(code_responses, module)?)?;
     module.add_function(wrap_pyfunction!(unary_responses, module)?)?;
     module.add_function(wrap_pyfunction!(subset_responses, module)?)?;
+    module.add_function(wrap_pyfunction!(vector_responses, module)?)?;
+    module.add_function(wrap_pyfunction!(sum_code_words, module)?)?;
     module.add_function(wrap_pyfunction!(count_bits, module)?)
 }
