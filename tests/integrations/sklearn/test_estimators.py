@@ -19,6 +19,7 @@ from ferrodp.errors import FerroError, InvalidParameter, PrivacyWarning
 from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.sklearn import (
     OrientedGradients,
+    PrivateCategoricalNB,
     PrivateGaussianNB,
     PrivateKMeans,
     PrivateLinearRegression,
@@ -63,6 +64,7 @@ def classifier(**options):
     [
         (PrivateLogisticRegression(epsilon=50.0, delta=1e-2), EXPECTED_FAILURES),
         (PrivateGaussianNB(epsilon=50.0, delta=1e-2, bounds=(-20, 20)), EXPECTED_FAILURES),
+        (PrivateCategoricalNB(epsilon=50.0, delta=1e-2, categories=3), EXPECTED_FAILURES),
         (PrivateLinearRegression(**BOUNDED), REGRESSION),
         (PrivateRidge(**BOUNDED), REGRESSION),
         (PrivatePCA(epsilon=50.0, delta=1e-2, bounds=(-20, 20)), FRESH),
@@ -74,6 +76,7 @@ def classifier(**options):
     ids=[
         "PrivateLogisticRegression",
         "PrivateGaussianNB",
+        "PrivateCategoricalNB",
         "PrivateLinearRegression",
         "PrivateRidge",
         "PrivatePCA",

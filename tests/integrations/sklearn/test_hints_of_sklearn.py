@@ -1,9 +1,11 @@
 """Each way out that a message of `integrations.sklearn` names is taken, and no place with one is without a row."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ferrodp.integrations.sklearn import (
+    PrivateCategoricalNB,
     PrivateGaussianNB,
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -31,7 +33,25 @@ def regressed(**changes):
     PrivateLinearRegression(**{**GUARANTEE, "bounds": (0, 100), "target_bounds": (0, 100), **changes}).fit(X, Y)
 
 
+def categorical(**changes):
+    PrivateCategoricalNB(**{**GUARANTEE, "classes": [0, 1], **changes}).fit(X % 3, Y)
+
+
+def table():
+    return pd.DataFrame(X, columns=list("abc")).assign(who=Y)
+
+
 HINTS = [
+    Hint(
+        "to take a column of a table write unit=X.pop('who')",
+        lambda c: PrivateStandardScaler(**GUARANTEE, bounds=(0, 100)).fit(table(), unit="who"),
+        lambda c: PrivateStandardScaler(**GUARANTEE, bounds=(0, 100)).fit(X := table(), unit=X.pop("who")),
+    ),
+    Hint(
+        "the public values of each column, or how many there are; for example categories=3 for 0, 1 and 2",
+        lambda c: categorical(),
+        lambda c: (categorical(categories=3), categorical(categories=[[0, 1, 2]] * 3)),
+    ),
     Hint(
         "the guarantee that the model is to keep; for example epsilon=1.0, delta=1e-6",
         lambda c: scaled(epsilon=None),

@@ -4,7 +4,7 @@ They follow scikit-learn's conventions by public names alone, and do not derive 
 module does not import scikit-learn. Parameters, pipelines, searches, cloning and pickling work as usual. Needs
 scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
 
-`PrivateLogisticRegression`, `PrivateGaussianNB`
+`PrivateLogisticRegression`, `PrivateGaussianNB`, `PrivateCategoricalNB`
     Classifiers.
 `PrivateLinearRegression`, `PrivateRidge`
     Regressions.
@@ -15,14 +15,16 @@ scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
 """
 
 from ferrodp._base import _public
-from ferrodp.integrations.sklearn.bayes import PrivateGaussianNB
+from ferrodp.integrations.sklearn.bayes import PrivateCategoricalNB, PrivateGaussianNB
 from ferrodp.integrations.sklearn.classifier import PrivateLogisticRegression
 from ferrodp.integrations.sklearn.features import OrientedGradients
-from ferrodp.integrations.sklearn.reduction import PrivateKMeans, PrivatePCA, PrivateStandardScaler
+from ferrodp.integrations.sklearn.reduction import PrivateKMeans, PrivatePCA
 from ferrodp.integrations.sklearn.regression import PrivateLinearRegression, PrivateRidge
+from ferrodp.integrations.sklearn.scaling import PrivateStandardScaler
 
 __all__ = [
     "OrientedGradients",
+    "PrivateCategoricalNB",
     "PrivateGaussianNB",
     "PrivateKMeans",
     "PrivateLinearRegression",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any, Self, TypeAlias
 
@@ -17,6 +18,7 @@ class Estimator:
     """Parameters by name, as scikit-learn reads and sets them."""
 
     n_features_in_: int
+    _metadata_request: Any
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -64,6 +66,22 @@ class Estimator:
             setattr(self, name, value)
         return self
 
+    def get_metadata_routing(self) -> Any:
+        """Return which metadata methods take, for pipelines and searches with metadata routing.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRequest
+            A copy.
+
+        Raises
+        ------
+        MissingPackage
+            If scikit-learn is not installed.
+        """
+        held = getattr(self, "_metadata_request", None)
+        return functions().request(self) if held is None else copy.deepcopy(held)
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         shown = [
@@ -89,10 +107,21 @@ class _Validation:
 
     def __init__(self) -> None:
         from sklearn.utils import column_or_1d
+        from sklearn.utils.metadata_routing import MetadataRequest
         from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
         self.column_or_1d, self.check_consistent_length = column_or_1d, check_consistent_length
         self.check_is_fitted, self.validate_data = check_is_fitted, validate_data
+        self.metadata_request = MetadataRequest
+
+    def request(self, estimator: Estimator) -> Any:
+        """Return what an estimator asks of metadata where nobody has said anything: all that it knows is refused."""
+        found = self.metadata_request(owner=type(estimator).__name__)
+        for method, name in (("fit", "unit"), ("score", "sample_weight")):
+            call = getattr(estimator, method, None)
+            if call is not None and name in inspect.signature(call).parameters:
+                getattr(found, method).add_request(param=name, alias=None)
+        return found
 
     def rows_of(self, estimator: Estimator, rows: Any, *, reset: bool = True) -> Any:
         """Return the checked rows. Objects stay objects: turning them into numbers would fail for some values."""

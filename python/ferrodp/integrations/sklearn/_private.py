@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base import _validate
-from ferrodp.errors import InvalidParameter
+from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.sklearn._estimator import Estimator, Floats, functions
+
+Keep = Literal["random", "first"]
 
 
 class PrivateEstimator(Estimator):
@@ -18,27 +20,64 @@ class PrivateEstimator(Estimator):
 
     epsilon: Any
     delta: Any
-    bounds: Any
+    max_contributions: Any
+    keep: Any
     neighboring_relation: Any
 
-    def _guarantee(self) -> dict[str, Any]:
+    def _guarantee(self, unit: object) -> dict[str, Any]:
         """Return the checked guarantee, as functions of `ferrodp.statistics.models` take it."""
         if self.epsilon is None or self.delta is None:
             raise InvalidParameter(
                 f"epsilon and delta must be given, got {self.epsilon!r} and {self.delta!r}: the guarantee that "
                 "the model is to keep; for example epsilon=1.0, delta=1e-6"
             )
-        if self.bounds is None:
+        if getattr(self, "bounds", ()) is None:
             raise InvalidParameter(
                 "bounds must be given, got None: a public pair (lower, upper) for all columns, or two sequences with a "
                 "number for each; for example bounds=(0, 100)"
+            )
+        if isinstance(unit, str):
+            raise InvalidType(
+                f"unit must be an id for each row, got {_validate.shown(unit)}; to take a column of a table write "
+                f"unit=X.pop({_validate.shown(unit)})"
             )
         try:
             relation = NeighboringRelation(self.neighboring_relation)
         except ValueError:
             accepted = "one of " + ", ".join(each.value for each in NeighboringRelation)
             raise _validate.out_of_domain("neighboring_relation", accepted, self.neighboring_relation) from None
-        return {"epsilon": self.epsilon, "delta": self.delta, "neighboring_relation": relation}
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "max_contributions": self.max_contributions,
+            "unit": unit,
+            "keep": self.keep,
+            "neighboring_relation": relation,
+        }
+
+    def set_fit_request(self, *, unit: bool | str | None) -> Self:
+        """Say whether metadata named `unit` of a pipeline or a search goes to `fit`.
+
+        Parameters
+        ----------
+        unit : bool, str or None
+            True if it does, False if not, the name under which it comes, or None if it is an error to pass it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        MissingPackage
+            If scikit-learn is not installed.
+        ValueError
+            For another value.
+        """
+        request = self.get_metadata_routing()
+        request.fit.add_request(param="unit", alias=unit)
+        self._metadata_request = request
+        return self
 
     def _rows(self, rows: Any, *, reset: bool = False) -> Floats:
         """Return rows as numbers; NaN for an entry that is none."""

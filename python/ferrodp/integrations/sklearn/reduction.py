@@ -1,4 +1,4 @@
-"""Principal components, clusters and scales that are private for each record."""
+"""Principal components and clusters that are private for each record."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ferrodp._base._validate import Real
-from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
-from ferrodp.integrations.sklearn._estimator import Floats, functions
-from ferrodp.integrations.sklearn._private import PrivateTransformer
-from ferrodp.statistics.models import private_clusters, private_moments, private_scales
+from ferrodp.integrations.sklearn._estimator import Floats
+from ferrodp.integrations.sklearn._private import Keep, PrivateTransformer
+from ferrodp.statistics.models import private_clusters, private_moments
 
-__all__ = ["PrivateKMeans", "PrivatePCA", "PrivateStandardScaler"]
+__all__ = ["PrivateKMeans", "PrivatePCA"]
 
 
 class PrivatePCA(PrivateTransformer):
@@ -30,6 +29,10 @@ class PrivatePCA(PrivateTransformer):
         Public bounds of the columns, to which values are clamped; needed by `fit`.
     clip_norm : float, optional
         A public bound on the norm of scaled rows: see `private_moments`.
+    max_contributions : int
+        How many rows one unit may have; with `unit` in `fit`, how many of its rows count.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more.
     neighboring_relation : NeighboringRelation or str
         Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
 
@@ -75,6 +78,8 @@ class PrivatePCA(PrivateTransformer):
         delta: Real | None = None,
         bounds: Any = None,
         clip_norm: Real | None = None,
+        max_contributions: int = 1,
+        keep: Keep = "random",
         neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
     ) -> None:
         self.n_components = n_components
@@ -82,9 +87,11 @@ class PrivatePCA(PrivateTransformer):
         self.delta = delta
         self.bounds = bounds
         self.clip_norm = clip_norm
+        self.max_contributions = max_contributions
+        self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Fit, with fresh noise.
 
         Parameters
@@ -93,6 +100,8 @@ class PrivatePCA(PrivateTransformer):
             One row for each record. One with an entry that is no finite number is left out.
         y : object
             Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
 
         Returns
         -------
@@ -106,7 +115,7 @@ class PrivatePCA(PrivateTransformer):
             If shape or dtype is not accepted, as scikit-learn says it.
         """
         rows = self._rows(X, reset=True)
-        guarantee = self._guarantee()
+        guarantee = self._guarantee(unit)
         moments = private_moments(rows, bounds=self.bounds, clip_norm=self.clip_norm, **guarantee)
         wanted = rows.shape[1] if self.n_components is None else self.n_components
         found = moments.principal_components(wanted)
@@ -140,7 +149,7 @@ class PrivatePCA(PrivateTransformer):
             found: Floats = (np.where(np.isfinite(rows), rows, self.mean_) - self.mean_) @ components.T
         return found
 
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
+    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
         """Fit, and return the coordinates of the same rows: these are not private.
 
         Parameters
@@ -149,6 +158,8 @@ class PrivatePCA(PrivateTransformer):
             As for `fit`.
         y : object
             Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
 
         Returns
         -------
@@ -159,7 +170,7 @@ class PrivatePCA(PrivateTransformer):
         InvalidParameter, InvalidType, ValueError, TypeError
             As for `fit`.
         """
-        return self.fit(X).transform(X)
+        return self.fit(X, unit=unit).transform(X)
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
         """Return rows with these coordinates.
@@ -220,6 +231,10 @@ class PrivateKMeans(PrivateTransformer):
         A public bound on the norm of scaled rows: see `private_clusters`.
     random_state : int, optional
         Of the first centers, which are public. Noise cannot be seeded.
+    max_contributions : int
+        How many rows one unit may have; with `unit` in `fit`, how many of its rows count.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more.
     neighboring_relation : NeighboringRelation or str
         Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
 
@@ -267,6 +282,8 @@ class PrivateKMeans(PrivateTransformer):
         max_iter: int = 5,
         clip_norm: Real | None = None,
         random_state: int | None = None,
+        max_contributions: int = 1,
+        keep: Keep = "random",
         neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
     ) -> None:
         self.n_clusters = n_clusters
@@ -276,9 +293,11 @@ class PrivateKMeans(PrivateTransformer):
         self.max_iter = max_iter
         self.clip_norm = clip_norm
         self.random_state = random_state
+        self.max_contributions = max_contributions
+        self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Fit, with fresh noise.
 
         Parameters
@@ -287,6 +306,8 @@ class PrivateKMeans(PrivateTransformer):
             One row for each record. One with an entry that is no finite number is left out.
         y : object
             Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
 
         Returns
         -------
@@ -307,7 +328,7 @@ class PrivateKMeans(PrivateTransformer):
             num_rounds=self.max_iter,
             clip_norm=self.clip_norm,
             seed=self.random_state,
-            **self._guarantee(),
+            **self._guarantee(unit),
         )
         self.cluster_centers_, self.n_iter_ = self.clusters_.centers, self.max_iter
         self._keep(self.clusters_)
@@ -335,7 +356,7 @@ class PrivateKMeans(PrivateTransformer):
         found: npt.NDArray[np.intp] = self._fitted("clusters_").predict(self._rows(X))
         return found
 
-    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.intp]:  # noqa: N803
+    def fit_predict(self, X: Any, y: Any = None, *, unit: Any = None) -> npt.NDArray[np.intp]:  # noqa: N803
         """Fit, and return the clusters of the same rows: these are not private.
 
         Parameters
@@ -344,6 +365,8 @@ class PrivateKMeans(PrivateTransformer):
             As for `fit`.
         y : object
             Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
 
         Returns
         -------
@@ -354,7 +377,7 @@ class PrivateKMeans(PrivateTransformer):
         InvalidParameter, InvalidType, ValueError, TypeError
             As for `fit`.
         """
-        return self.fit(X).predict(X)
+        return self.fit(X, unit=unit).predict(X)
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the distance of each row to each center, in the units of the data.
@@ -379,7 +402,7 @@ class PrivateKMeans(PrivateTransformer):
             rows = np.where(np.isfinite(rows), rows, centers.mean(axis=0))
             return np.column_stack([np.sqrt(((rows - each) ** 2).sum(axis=1)) for each in centers])
 
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
+    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
         """Fit, and return the distances of the same rows: these are not private.
 
         Parameters
@@ -388,6 +411,8 @@ class PrivateKMeans(PrivateTransformer):
             As for `fit`.
         y : object
             Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
 
         Returns
         -------
@@ -398,7 +423,7 @@ class PrivateKMeans(PrivateTransformer):
         InvalidParameter, InvalidType, ValueError, TypeError
             As for `fit`.
         """
-        return self.fit(X).transform(X)
+        return self.fit(X, unit=unit).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return a name for each distance.
@@ -424,183 +449,3 @@ class PrivateKMeans(PrivateTransformer):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "clusterer"
         return tags
-
-
-class PrivateStandardScaler(PrivateTransformer):
-    """Means and scales of columns, (ε, δ)-differentially private for each record: `statistics.models.private_scales`.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee to keep; needed by `fit`.
-    bounds : pair of floats, or of sequences of d floats
-        Public bounds of the columns, to which values are clamped; needed by `fit`.
-    neighboring_relation : NeighboringRelation or str
-        Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
-
-    Attributes
-    ----------
-    mean_, var_, scale_ : (d,) ndarray
-        Means, variances and their roots; a scale is 1 where the variance is 0.
-    epsilon_ : float
-        The ε of the scales, at `delta`.
-    event_ : PrivacyEvent
-        What was released, for accountants.
-    n_features_in_ : int
-        d.
-
-    Raises
-    ------
-    MissingPackage
-        By its methods, if scikit-learn is not installed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ferrodp.integrations.sklearn import PrivateStandardScaler
-    >>> x = np.random.default_rng(0).normal(5.0, 1.0, (20_000, 2))
-    >>> scaler = PrivateStandardScaler(epsilon=2.0, delta=1e-6, bounds=(0, 10)).fit(x)
-    >>> bool(abs(scaler.transform(x).std() - 1.0) < 0.1), scaler.fit_transform(x).shape
-    (True, (20000, 2))
-    >>> bool(np.abs(scaler.inverse_transform(scaler.transform(x)) - x).max() < 1e-9)
-    True
-    >>> scaler.get_feature_names_out().tolist(), scaler.set_params(epsilon=1.0).get_params()["epsilon"]
-    (['x0', 'x1'], 1.0)
-    """
-
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.neighboring_relation = neighboring_relation
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. One with an entry that is no finite number is left out.
-        y : object
-            Not looked at.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε, δ or bounds are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-        """
-        scales = private_scales(self._rows(X, reset=True), bounds=self.bounds, **self._guarantee())
-        self.mean_, self.var_ = scales.mean, scales.variance
-        self.scale_ = np.where(scales.variance > 0.0, np.sqrt(scales.variance), 1.0)
-        self._keep(scales)
-        return self
-
-    def transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return rows less the means, divided by the scales.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            An entry that is no finite number counts as the mean.
-
-        Returns
-        -------
-        (n, d) ndarray
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError, TypeError
-            If shape or dtype is not accepted.
-        """
-        scale = self._fitted("scale_")
-        rows = self._rows(X)
-        with np.errstate(all="ignore"):
-            found: Floats = (np.where(np.isfinite(rows), rows, self.mean_) - self.mean_) / scale
-        return found
-
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803
-        """Fit, and return the same rows scaled: these are not private.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            As for `fit`.
-        y : object
-            Not looked at.
-
-        Returns
-        -------
-        (n, d) ndarray
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, ValueError, TypeError
-            As for `fit`.
-        """
-        return self.fit(X).transform(X)
-
-    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return rows in the units of the data.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            Scaled rows.
-
-        Returns
-        -------
-        (n, d) ndarray
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        scale = self._fitted("scale_")
-        found: Floats = np.asarray(X, float) * scale + self.mean_
-        return found
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the columns.
-
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            Names of the columns, if `fit` saw none.
-
-        Returns
-        -------
-        (d,) ndarray of str
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the names are not those of the columns.
-        """
-        functions().check_is_fitted(self, "scale_")
-        seen = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = list(input_features)
-            if seen is not None and given != list(seen):
-                raise InvalidParameter("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise InvalidParameter("input_features should have length equal to number of features")
-            return np.array(given, dtype=object)
-        return np.array([f"x{i}" for i in range(self.n_features_in_)] if seen is None else list(seen), dtype=object)

@@ -10,7 +10,7 @@ from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.sklearn._estimator import Floats, functions
-from ferrodp.integrations.sklearn._private import PrivateEstimator, targets
+from ferrodp.integrations.sklearn._private import Keep, PrivateEstimator, targets
 from ferrodp.statistics.models import private_moments
 
 __all__ = ["PrivateLinearRegression", "PrivateRidge"]
@@ -19,13 +19,14 @@ __all__ = ["PrivateLinearRegression", "PrivateRidge"]
 class _Regression(PrivateEstimator):
     """What both have in common."""
 
+    bounds: Any
     target_bounds: Any
     clip_norm: Any
 
     def _penalty(self) -> Any:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # scikit-learn's name
+    def fit(self, X: Any, y: Any, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Fit, with fresh noise.
 
         Parameters
@@ -34,6 +35,8 @@ class _Regression(PrivateEstimator):
             One row for each record. One with an entry that is no finite number is left out.
         y : (n,) array
             What is predicted, clamped to `target_bounds`.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
 
         Returns
         -------
@@ -49,7 +52,7 @@ class _Regression(PrivateEstimator):
         validation = functions()
         rows = self._rows(X, reset=True)
         column = targets(validation.labels_of(self, y, rows))
-        guarantee = self._guarantee()
+        guarantee = self._guarantee(unit)
         if self.target_bounds is None:
             raise InvalidParameter(
                 "target_bounds must be given, got None: a public pair (lower, upper); for example (0, 100)"
@@ -145,6 +148,10 @@ class PrivateLinearRegression(_Regression):
         Public bounds of the target; needed by `fit`.
     clip_norm : float, optional
         A public bound on the norm of scaled rows, target included: see `private_moments`.
+    max_contributions : int
+        How many rows one unit may have; with `unit` in `fit`, how many of its rows count.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more.
     neighboring_relation : NeighboringRelation or str
         Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
 
@@ -191,6 +198,8 @@ class PrivateLinearRegression(_Regression):
         bounds: Any = None,
         target_bounds: tuple[Real, Real] | None = None,
         clip_norm: Real | None = None,
+        max_contributions: int = 1,
+        keep: Keep = "random",
         neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
     ) -> None:
         self.epsilon = epsilon
@@ -198,6 +207,8 @@ class PrivateLinearRegression(_Regression):
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.clip_norm = clip_norm
+        self.max_contributions = max_contributions
+        self.keep = keep
         self.neighboring_relation = neighboring_relation
 
     def _penalty(self) -> Any:
@@ -211,7 +222,7 @@ class PrivateRidge(_Regression):
     ----------
     alpha : float
         The penalty α·‖w‖² beside the mean squared error, for columns scaled to [−1, 1]; ≥ 0.
-    epsilon, delta, bounds, target_bounds, clip_norm, neighboring_relation
+    epsilon, delta, bounds, target_bounds, clip_norm, max_contributions, keep, neighboring_relation
         As for `PrivateLinearRegression`.
 
     Attributes
@@ -246,6 +257,8 @@ class PrivateRidge(_Regression):
         bounds: Any = None,
         target_bounds: tuple[Real, Real] | None = None,
         clip_norm: Real | None = None,
+        max_contributions: int = 1,
+        keep: Keep = "random",
         neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
     ) -> None:
         self.alpha = alpha
@@ -254,6 +267,8 @@ class PrivateRidge(_Regression):
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.clip_norm = clip_norm
+        self.max_contributions = max_contributions
+        self.keep = keep
         self.neighboring_relation = neighboring_relation
 
     def _penalty(self) -> Any:

@@ -112,7 +112,7 @@ class CategoricalBayes:
         >>> model.scores([["a"], ["c"], [None]], smoothing=1.0).shape
         (3, 2)
         """
-        added = _smoothing(smoothing)
+        added = smoothing_of(smoothing)
         named = None if self.columns is None or not is_table(rows) else self.columns
         found: Floats | None = None
         sizes = np.maximum(self.class_counts, 1.0)
@@ -423,7 +423,8 @@ def _labels(known: Known) -> tuple[Any, ...]:
     return tuple(known.tolist() if isinstance(known, np.ndarray) else known)
 
 
-def _smoothing(value: object) -> float:
+def smoothing_of(value: object) -> float:
+    """Return what is added to each count, checked."""
     checked = _validate.positive("smoothing", value)
     if checked > 1e100:
         raise _validate.out_of_domain("smoothing", "at most 1e100", value, write="1.0")
