@@ -20,7 +20,9 @@ import pytest
 import ferrodp as fd
 from ferrodp.distributed import private_statistic, statistics
 from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
+from ferrodp.statistics import models
 from ferrodp.statistics.keys.routes import routes_of
+from ferrodp.statistics.models._sums import Summed
 from ferrodp.statistics.parts import exact
 from ferrodp.statistics.parts.unions import Different, Tally
 
@@ -174,11 +176,37 @@ def selected_codes(frame, **pay):
     return fd.private_group_by(frame, "code", keys=keys, groups_per_unit=1, **FIRST, **pay)
 
 
+def features(frame):
+    return {name: frame[name] for name in ("pay", "code")}
+
+
+def moments_of_columns(frame, **pay):
+    options = {"bounds": ([0, 0], [100, 20]), "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-6}
+    return models.private_moments(features(frame), **options, **pay)
+
+
+def moments_of_units(frame, **pay):
+    options = {"bounds": ([0, 0], [100, 20]), "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-6}
+    owners = {"unit": frame["person"], "max_contributions": 2, "keep": "first"}
+    return models.private_moments(features(frame), **options, **owners, **pay)
+
+
+def bayes(frame, **pay):
+    options = {"bounds": ([0, 0], [100, 20]), "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-6}
+    return models.private_naive_bayes(features(frame), frame["region"], classes=KEYS, **options, **pay)
+
+
+def scales(frame, **pay):
+    return models.private_scales(features(frame), bounds=([0, 0], [100, 20]), epsilon=1.0, delta=1e-6, **pay)
+
+
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
 PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups]
 PLAIN += [different, different_labels, found_codes, found_pairs]
+PLAIN += [moments_of_columns, bayes, scales]
 OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]
 OF_UNITS += [spread_of_units, deciles_of_groups, different_of_units, found_codes_of_units, selected_codes]
+OF_UNITS += [moments_of_units]
 
 
 def table(rows=ROWS, seed=0):
@@ -203,6 +231,9 @@ def cut(frame, parts=PARTS):
 
 
 def numbers(found):
+    if isinstance(found, (models.PrivateMoments, models.NaiveBayes, models.ColumnScales)):
+        names = ("count", "mean", "covariance", "priors", "means", "variances", "variance")
+        return {name: np.asarray(getattr(found, name)).tolist() for name in names if hasattr(found, name)}
     if isinstance(found, fd.statistics.PrivateGroups):
         counts = found.found_counts
         return {"keys": found.keys, "counts": counts if counts is None else counts.value.tolist()}
@@ -250,6 +281,33 @@ def test_tables_of_all_libraries_are_partitions(library, release, seed):
     assert numbers(alone) == numbers(spread)
 
 
+@pytest.mark.parametrize("release", [different_of_units, found_codes_of_units, moments_of_units, sums_of_groups])
+def test_fragments_of_an_arrow_dataset_on_disk_are_partitions(release, seed, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    dataset = pytest.importorskip("pyarrow.dataset")
+    frame = table()
+    whole = arrow.table(frame)
+    for number, part in enumerate(cut(frame)):
+        dataset.write_dataset(
+            arrow.table(part), tmp_path, format="parquet", basename_template=f"{number}-{{i}}.parquet",
+            existing_data_behavior="overwrite_or_ignore",
+        )  # fmt: skip
+    fragments = sorted(dataset.dataset(tmp_path).get_fragments(), key=lambda fragment: fragment.path)
+    assert len(fragments) == PARTS - 1  # one is empty
+    with ProcessPoolExecutor(1) as executor:
+        spread = private_statistic(
+            fragments, release, unit="person", load=read_fragment, executor=executor, source=seed()
+        )
+
+    alone = release(read_fragment(whole), source=seed(), ticket=None)
+    assert numbers(alone) == numbers(spread)
+
+
+def read_fragment(fragment):
+    held = fragment.to_table() if hasattr(fragment, "to_table") else fragment
+    return {name: held[name] for name in held.column_names}
+
+
 UNITS, VALUES = (0, 1), (-1.0, 0.75, math.nan)
 
 
@@ -271,7 +329,7 @@ UNITS, VALUES = (0, 1), (-1.0, 0.75, math.nan)
             found_codes,
             found_pairs,
         ],
-        *[different_labels, *OF_UNITS],
+        *[moments_of_columns, bayes, scales, different_labels, *OF_UNITS],
     ],
     ids=lambda each: each.__name__,
 )
@@ -319,7 +377,7 @@ def same(first, second):
         return len(first) == len(second) and all(map(same, first, second))
     if isinstance(first, Different):
         return np.array_equal(sorted(first.values), sorted(second.values))
-    return first == second if isinstance(first, Tally) else np.array_equal(first, second)
+    return first == second if isinstance(first, (Tally, Summed)) else np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("release", [by_bin, tables, counts_of_groups, sums_of_groups], ids=lambda each: each.__name__)
@@ -529,6 +587,16 @@ def found_keys(frame, **pay):
     return fd.private_group_by(frame, "region", keys=keys, groups_per_unit=2, **FIRST, **pay)
 
 
+def found_length(frame, **pay):
+    options = {"bounds": ([0, 0], [100, 20]), "epsilon": 1.0, "delta": 1e-6}
+    return models.private_moments(features(frame), **options, **pay)
+
+
+def centers(frame, **pay):
+    options = {"bounds": ([0, 0], [100, 20]), "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-6}
+    return models.private_clusters(features(frame), 2, **options, **pay)
+
+
 @pytest.mark.parametrize(
     ("release", "options", "error", "message"),
     [
@@ -538,6 +606,8 @@ def found_keys(frame, **pay):
         (other_unit, {"unit": "person"}, InvalidParameter, "unit must name the column"),
         (other_unit_of_groups, {"unit": "region"}, InvalidParameter, "unit must name the column"),
         (found_keys, {"unit": "person"}, InvalidParameter, "release must be a count"),
+        (found_length, {}, InvalidParameter, "with a public clip_norm"),
+        (centers, {}, InvalidParameter, "release must be a count"),
         (lambda frame, **pay: None, {}, FerroError, "called none"),
         (total, {"unit": "nobody"}, InvalidParameter, "must have a column 'nobody'"),
     ],

@@ -5,6 +5,7 @@ import time
 import numpy as np
 
 import ferrodp as fd
+from ferrodp.statistics import models
 
 __all__ = [
     "PARTS",
@@ -13,6 +14,7 @@ __all__ = [
     "deciles",
     "different",
     "found_wards",
+    "moments",
     "numbers",
     "seeded",
     "shard",
@@ -86,12 +88,20 @@ def found_wards(frame, **pay):
     return fd.private_group_by(frame, "ward", keys=keys, **limits, **pay).found_counts
 
 
+def moments(frame, **pay):
+    columns = {name: frame[name] for name in ("pay", "ward")}
+    options = {"bounds": ([0, 0], [100, 50]), "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-6}
+    return models.private_moments(columns, **options, **pay)
+
+
 RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None, different: "person"}
-RELEASES |= {found_wards: "person"}
+RELEASES |= {found_wards: "person", moments: None}
 """Each with the column by which rows are gathered."""
 
 
 def numbers(found):
+    if isinstance(found, models.PrivateMoments):
+        return {"count": found.count, "mean": found.mean.tolist(), "covariance": found.covariance.tolist()}
     of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
     return {name: np.asarray(of[name].value).tolist() for name in of}
 

@@ -197,7 +197,7 @@ def private_statistic(
 
     Returns
     -------
-    Estimate, PrivateMarginals or PrivateGroups
+    Estimate, PrivateMarginals, PrivateGroups or a model
         What `release` returns.
 
     Raises
@@ -218,8 +218,9 @@ def private_statistic(
     `private_histogram`, `private_top`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
     `private_max`, `private_bounds`, `private_distinct`, `private_marginals`, those of `private_group_by` with public
     keys, and `private_group_by` itself with a `KeyThreshold` or a `KeySelection`. That returns groups whose keys and
-    `found_counts` are released, and whose rows are not here: statistics of them take the keys as public ones. The
-    proofs are in the docstrings of `ferrodp.statistics.parts.exact` and of `unions` beside it.
+    `found_counts` are released, and whose rows are not here: statistics of them take the keys as public ones. Models:
+    `private_scales`, and `private_moments` and `private_naive_bayes` with a public `clip_norm`. The proofs are in the
+    docstrings of `ferrodp.statistics.parts.exact` and of `unions` beside it, and of `ferrodp.statistics.models._sums`.
 
     What travels without noise is as secret as the rows: integers, for quantiles each different number with how often it
     is there, for `private_distinct` each different value, for found keys each key with its count, and with `unit` the

@@ -145,7 +145,7 @@ def private_statistic(
 
     Returns
     -------
-    Estimate, PrivateMarginals or PrivateGroups
+    Estimate, PrivateMarginals, PrivateGroups or a model
         What `release` returns.
 
     Raises

@@ -11,6 +11,9 @@ public parameters alone; the guarantee does not depend on its being one.
 zero. Which ones count is a function of the unit's own rows and coins (`keys.of_columns`): a unit moves each sum as k
 rows do.
 
+*Partitions.* Where nothing about the rows is asked before the sum, which is so with a public bound on ‖t‖, the sum of a
+table is that of the sums of its parts: each product is bounded and rounded by itself, and integers are added.
+
 *Noise.* Several Gaussian sums with noise multipliers zᵢ cost as much as one with z, 1/z² = Σ 1/zᵢ², also where later
 sums depend on earlier results [DRS22, Corollary 3.3]: a composition of Gaussian events, which accountants know
 exactly.
@@ -23,7 +26,8 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -38,6 +42,7 @@ from ferrodp.statistics._budget import Budget, gaussian_multiplier
 from ferrodp.statistics._column import Keep, column, column_of, names_of
 from ferrodp.statistics._foreign import number
 from ferrodp.statistics.keys import of_columns as _units
+from ferrodp.statistics.parts import exact
 from ferrodp.sums import ClippedSum
 from ferrodp.sums.clipped import release_flat
 
@@ -199,8 +204,17 @@ class Payment(NamedTuple):
         return self.multipliers[number] * self.distance * clip_norm
 
 
-def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Box, without: object = None) -> Payment:
-    """Return what several Gaussian sums draw from, after all parameters were checked; the model is for the record."""
+class Plan(NamedTuple):
+    """What several Gaussian sums will cost, and with which noise multipliers, before anything is paid."""
+
+    event: PrivacyEvent
+    events: tuple[PrivacyEvent, ...]
+    multipliers: list[float]
+    distance: int
+
+
+def planned(spent: Budget, parts: Sequence[Fraction]) -> Plan:
+    """Return the noise of several Gaussian sums that share a budget."""
     if not spent.delta:
         raise InvalidParameter(
             "delta must be above 0, got 0: the noise of these sums is Gaussian; for example delta=1e-6"
@@ -210,11 +224,35 @@ def pay(spent: Budget, parts: Sequence[Fraction], model: str, rows: Any, box: Bo
     events = tuple(GaussianEvent(noise_multiplier=each) for each in found)
     event = events[0] if len(events) == 1 else ComposedEvent(events=events)
     # mutant: model-of-replaced-rows-costs-what-one-costs-that-comes
-    distance = spent.max_contributions * (2 if spent.replaces else 1)
+    return Plan(event, events, found, spent.max_contributions * (2 if spent.replaces else 1))
+
+
+def pay(spent: Budget, plan: Plan, model: str, rows: Any, box: Box, without: object = None) -> Payment:
+    """Return what several Gaussian sums draw from, after all parameters were checked; the model is for the record."""
     said = spent.says(model, _columns_of(rows, without))
     said = said._replace(words=said.words._replace(bounds=box.words))
-    sources = said.sources(*events, null_distance=Fraction(1, 2) if spent.replaces else Fraction(1))
-    return Payment(event, sources, found, distance)
+    sources = said.sources(*plan.events, null_distance=Fraction(1, 2) if spent.replaces else Fraction(1))
+    return Payment(plan.event, sources, plan.multipliers, plan.distance)
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """The state of a sum of some rows: those of several parts add up to that of all, integer by integer."""
+
+    state: bytes
+
+    def __add__(self, other: Summed) -> Summed:
+        total = ClippedSum.from_state(self.state)
+        # mutant: products-of-a-part-left-out
+        total.merge_state(other.state)
+        return Summed(total.state(checksum="fast"))
+
+
+def of_all_parts(total: Callable[[], ClippedSum[Any]], public: Callable[[], Any]) -> ClippedSum[Any]:
+    """Return a sum that is noised next, or that of all parts of a table; `public` returns all that says how."""
+    if exact.is_whole():
+        return total()
+    return ClippedSum.from_state(exact.passed(lambda: Summed(total().state(checksum="fast")), public).state)
 
 
 def _columns_of(rows: Any, without: object) -> str | None:

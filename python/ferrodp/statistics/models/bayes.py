@@ -25,12 +25,15 @@ from ferrodp.statistics.models._sums import (
     counted,
     found_length,
     length_of,
+    of_all_parts,
     of_units,
     outer_sum,
     pay,
+    planned,
     rows_of,
     shortened,
 )
+from ferrodp.sums import ClippedSum
 from ferrodp.tickets import Ticket
 
 __all__ = ["NaiveBayes", "private_naive_bayes"]
@@ -226,19 +229,28 @@ def private_naive_bayes(
     spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
     counts = counted(spent, counts & (of_row >= 0))
-    payment = pay(spent, parts, f"Gaussian naive Bayes, {len(known)} classes", rows, box, unit)
-    if length is None:
-        length = found_length(scaled, counts, payment, 0)
-    scaled = shortened(scaled, length)
-    constant = 0.5 * length
-    terms = np.column_stack([np.full(len(scaled), constant), scaled, scaled * scaled - 1.0 / 3.0])
-    terms[~counts] = 0.0
+    plan = planned(spent, parts)
     hot = np.zeros((len(scaled), len(known)))
     hot[np.arange(len(scaled)), np.maximum(of_row, 0)] = counts
-    norm = math.sqrt(constant**2 + (4.0 / 3.0) * length**2 + width / 9.0)
+
+    def products(length: float) -> ClippedSum[Any]:
+        short = shortened(scaled, length)
+        terms = np.column_stack([np.full(len(short), 0.5 * length), short, short * short - 1.0 / 3.0])
+        terms[~counts] = 0.0
+        return outer_sum(hot, terms, math.sqrt((0.5 * length) ** 2 + (4.0 / 3.0) * length**2 + width / 9.0))
+
+    total = None
+    if length is not None:
+        held = length
+        total = of_all_parts(lambda: products(held), lambda: (plan, "naive Bayes", held, known, box, spent.of))
+    payment = pay(spent, plan, f"Gaussian naive Bayes, {len(known)} classes", rows, box, unit)
+    if length is None or total is None:
+        length = found_length(scaled, counts, payment, 0)
+        total = products(length)
+    constant = 0.5 * length
     last = len(payment.multipliers) - 1
-    noised = payment.release(last, outer_sum(hot, terms, norm))
-    noise = payment.deviation(last, norm)
+    noised = payment.release(last, total)
+    noise = payment.deviation(last, total.clip_norm)
     sizes = np.maximum(noised[:, 0] / constant, 1.0)
     means = np.clip(noised[:, 1 : width + 1] / sizes[:, None], -1.0, 1.0)
     squares = np.clip(noised[:, width + 1 :] / sizes[:, None] + 1.0 / 3.0, 0.0, 1.0)

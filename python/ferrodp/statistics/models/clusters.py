@@ -24,6 +24,7 @@ from ferrodp.statistics.models._sums import (
     of_units,
     outer_sum,
     pay,
+    planned,
     rows_of,
     shortened,
 )
@@ -225,7 +226,7 @@ def private_clusters(
     spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
     counts = counted(spent, counts)
-    payment = pay(spent, parts, f"k-means, {clusters} clusters", rows, box, unit)
+    payment = pay(spent, planned(spent, parts), f"k-means, {clusters} clusters", rows, box, unit)
     if length is None:
         length = found_length(scaled, counts, payment, 0)
     scaled = shortened(scaled, length)

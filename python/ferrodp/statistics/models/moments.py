@@ -24,12 +24,15 @@ from ferrodp.statistics.models._sums import (
     counted,
     found_length,
     length_of,
+    of_all_parts,
     of_units,
     outer_sum,
     pay,
+    planned,
     rows_of,
     shortened,
 )
+from ferrodp.sums import ClippedSum
 from ferrodp.tickets import Ticket
 
 __all__ = ["LinearModel", "PrincipalComponents", "PrivateMoments", "private_moments"]
@@ -398,17 +401,26 @@ def private_moments(
     spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
     counts = counted(spent, counts)
-    payment = pay(spent, parts, "mean and covariance of columns", rows, box, unit)
-    if length is None:
+    plan = planned(spent, parts)
+
+    def products(length: float) -> ClippedSum[Any]:
+        left = np.column_stack([np.full(len(scaled), 0.5 * length), shortened(scaled, length)])
+        left[~counts] = 0.0
+        return outer_sum(left, left, (0.5 * length) ** 2 + length**2)
+
+    total = None
+    if length is not None:
+        held = length
+        total = of_all_parts(lambda: products(held), lambda: (plan, "moments", held, box, spent.of))
+    payment = pay(spent, plan, "mean and covariance of columns", rows, box, unit)
+    if length is None or total is None:
         length = found_length(scaled, counts, payment, 0)
-    constant = 0.5 * length
-    left = np.column_stack([np.full(len(scaled), constant), shortened(scaled, length)])
-    left[~counts] = 0.0
-    norm = constant**2 + length**2
+        total = products(length)
     last = len(payment.multipliers) - 1
-    noised = payment.release(last, outer_sum(left, left, norm))
+    noised = payment.release(last, total)
     noised = 0.5 * (noised + noised.T)
-    return _moments(noised, constant, box, payment.deviation(last, norm), spent, payment.event)
+    deviation = payment.deviation(last, total.clip_norm)
+    return _moments(noised, 0.5 * length, box, deviation, spent, payment.event)
 
 
 def _moments(

@@ -15,7 +15,17 @@ from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget
 from ferrodp.statistics._column import Keep
-from ferrodp.statistics.models._sums import Floats, box_of, counted, of_units, outer_sum, pay, rows_of
+from ferrodp.statistics.models._sums import (
+    Floats,
+    box_of,
+    counted,
+    of_all_parts,
+    of_units,
+    outer_sum,
+    pay,
+    planned,
+    rows_of,
+)
 from ferrodp.tickets import Ticket
 
 __all__ = ["ColumnScales", "private_scales"]
@@ -149,12 +159,17 @@ def private_scales(
     spent = of_units(spent, rows, unit, keep)
     scaled, counts = box.scaled(values)
     counts = counted(spent, counts)
-    payment = pay(spent, [Fraction(1)], "means and variances of columns", rows, box, unit)
+    plan = planned(spent, [Fraction(1)])
     constant = 0.5 * math.sqrt(width)
     terms = np.column_stack([np.full(len(scaled), constant), scaled, scaled * scaled - 0.5])
     terms[~counts] = 0.0
     norm = math.sqrt(constant**2 + 1.25 * width)
-    noised = payment.release(0, outer_sum(counts[:, None].astype(np.float64), terms, norm)).ravel()
+    total = of_all_parts(
+        lambda: outer_sum(counts[:, None].astype(np.float64), terms, norm),
+        lambda: (plan, "scales", norm, box, spent.of),
+    )
+    payment = pay(spent, plan, "means and variances of columns", rows, box, unit)
+    noised = payment.release(0, total).ravel()
     count = max(float(noised[0]) / constant, 1.0)
     mean = np.clip(noised[1 : width + 1] / count, -1.0, 1.0)
     squares = np.clip(noised[width + 1 :] / count + 0.5, 0.0, 1.0)
