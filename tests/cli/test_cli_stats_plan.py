@@ -144,6 +144,10 @@ def test_a_plan_says_what_a_ledger_has_left(shell: Run, ferrodp: Run) -> None:
 
 
 LACKING = [
+    (
+        ("--table", "region", "age", "--delta", "1e-6"),
+        "public names, or edges as COLUMN:EDGE,...: --table region=NAME,NAME,... age=NAME,NAME,...",
+    ),
     (("--mean", "age"), "public bounds: --mean age:LOWER,UPPER"),
     (("--quantiles", "age"), "public bounds and quantiles: --quantiles age:LOWER,UPPER:Q,Q,..."),
     (("--quantiles", "age:0,99"), "quantiles: --quantiles age:0,99:Q,Q,..."),
@@ -163,7 +167,8 @@ def test_a_plan_says_what_is_missing_which_a_command_refuses(
     assert (found.code, way in found.out) == (0, True), found.out
     assert ferrodp("stats", "t.csv", "--plan", *asked, "--epsilon", 1, "--json").json["missing"] == [way]
     refused = ferrodp("stats", "t.csv", *asked, "--epsilon", 1)
-    assert (refused.code, f"argument {asked[-2]}: {asked[-1]!r} is not COLUMN" in refused.error) == (2, True)
+    name, column = asked[-2:] if asked[0] != "--table" else asked[:2]
+    assert (refused.code, f"argument {name}: {column!r} is not COLUMN" in refused.error) == (2, True)
 
 
 @pytest.mark.parametrize(

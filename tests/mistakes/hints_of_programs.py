@@ -109,6 +109,29 @@ STATISTICS = [
         lambda c: does(visits("--count --group-by region=north,south")),
     ),
     Hint(
+        "is not COLUMN=NAME,... or COLUMN:EDGE,..., such as region=north,south",
+        lambda c: says(visits("--delta 1e-6 --table region age:0,40,120"), code=2),
+        lambda c: does(visits("--delta 1e-6 --table region=north,south age:0,40,120")),
+    ),
+    Hint(
+        "must begin with the number of columns of a table, such as 2",
+        lambda c: says(visits("--delta 1e-6 --marginals region=north,south age:0,40,120"), code=2),
+        lambda c: does(visits("--delta 1e-6 --marginals 2 region=north,south age:0,40,120")),
+    ),
+    Hint(
+        "must name two columns or more, all different; take --histogram for one",
+        lambda c: says(visits("--delta 1e-6 --table region=north,south"), code=2),
+        lambda c: (
+            does(visits("--histogram region=north,south")),
+            does(visits("--delta 1e-6 --table region=north,south age:0,40,120")),
+        ),
+    ),
+    Hint(
+        "--table must have a delta, got none: its noise is Gaussian; add --delta 1e-6",
+        lambda c: says(visits("--table region=north,south age:0,40,120"), code=4),
+        lambda c: does(visits("--table region=north,south age:0,40,120 --delta 1e-6")),
+    ),
+    Hint(
         "; or add --find-keys threshold:1e-6, which finds its keys at a price",
         lambda c: says(visits("--count --group-by region"), code=2),
         lambda c: does(visits("--count --group-by region --find-keys threshold:1e-6")),

@@ -21,6 +21,10 @@ class Asked(NamedTuple):
     """Bounds, or edges of bins."""
     quantiles: tuple[float, ...] = ()
     categories: tuple[str, ...] = ()
+    axes: tuple[Asked, ...] = ()
+    """The columns of tables, each with its bins or categories."""
+    of: int = 0
+    """How many columns a table has."""
     missing: str = ""
     """What is not given, as a refusal: all that a plan can do without."""
     way: str = ""

@@ -11,6 +11,7 @@ from ferrodp.cli._command import Args, Misused, command, option, relation_option
 from ferrodp.cli._console import Console, Report
 from ferrodp.cli.releasing import payment as _payments
 from ferrodp.cli.stats import asked as _asked
+from ferrodp.cli.stats import crossed as _crossed
 from ferrodp.cli.stats import found as _found
 from ferrodp.cli.stats import payment as _payment
 from ferrodp.cli.stats import planned as _planned
@@ -84,6 +85,7 @@ def _bounded(name: str, help: str) -> Any:
         metavar="COLUMN:EDGE,...",
         help="counts between public edges; COLUMN=NAME,NAME,... of public names",
     ),
+    *_crossed.OPTIONS,
     option(
         "--group-by",
         type=_asked.keys,
@@ -151,6 +153,8 @@ def stats(args: Args, console: Console) -> Report:
       ferrodp stats visits.csv --count --group-by town \
           --find-keys threshold:1e-6 --unit patient --groups-per-unit 1 \
           --epsilon 1
+      ferrodp stats visits.csv --table region=north,south age:0,18,65,120 \
+          --epsilon 1 --delta 1e-6
       ferrodp stats visits.parquet --quantiles age:0,120:0.25,0.5,0.75 \
           --histogram region=north,south --epsilon 0.5 --json
     """
@@ -264,6 +268,9 @@ def _check_complete(args: Args, asked: list[Asked]) -> None:
         raise Misused("ferrodp stats", refusal)
     if args.epsilon is None:
         raise Misused("ferrodp stats", "the following arguments are required: --epsilon")
+    crossed = next((each for each in asked if each.axes), None)
+    if crossed is not None and not args.delta:
+        raise InvalidParameter(f"--{crossed.kind} must have a delta, got none: its noise is Gaussian; add --delta 1e-6")
     if not asked and args.find_keys is None:
         raise InvalidParameter("at least one statistic must be asked for, such as --count or --mean age:0,120")
 

@@ -19,13 +19,15 @@ from ferrodp.cli._command import Args
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import FLAG, INTEGER, NUMBER, TEXT, many, maybe, one_of, record
-from ferrodp.cli.stats import found, payment, releases
+from ferrodp.cli.stats import crossed, found, payment, releases
 from ferrodp.cli.stats import report as _report
 from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.cli.stats.columns import Table
+from ferrodp.cli.stats.releases import Statistic
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.statistics import Estimate
+from ferrodp.statistics.marginals.released import PrivateMarginals
 
 LEVEL = 0.95
 ROWS = (1_000, 100_000)
@@ -91,6 +93,8 @@ def plan(
     if not asked and setting.finding is None:
         column = table.names[0]
         missing.append(f"a statistic: --count, or such as --mean {column}:LOWER,UPPER or --histogram {column}=NAME,...")
+    if not args.delta and any(each.axes for each in asked):
+        missing.append(crossed.DELTA)
     if parts is None:
         missing.append("a budget: --epsilon E")
     whole = [] if parts is None else parts
@@ -119,11 +123,10 @@ def plan(
     }
 
 
-def _laws(
-    table: Table, asked: list[Asked], parts: list[EpsilonDeltaEvent], setting: Setting
-) -> dict[int, Estimate[Any]]:
+def _laws(table: Table, asked: list[Asked], parts: list[EpsilonDeltaEvent], setting: Setting) -> dict[int, Statistic]:
     """Return what each complete statistic is of a table without rows, by its place; refuse what the command would."""
-    places = [place for place, each in enumerate(asked) if parts and not each.missing]
+    lacks = [each.missing or (each.axes and not parts[place].delta) for place, each in enumerate(asked) if parts]
+    places = [place for place, lack in enumerate(lacks) if not lack]
     if setting.by is not None and setting.by.missing and setting.paid is None:
         return {}
     some = [asked[place] for place in places]
@@ -144,13 +147,15 @@ def _laws(
 def _statistic(
     asked: Asked,
     part: EpsilonDeltaEvent | None,
-    law: Estimate[Any] | None,
+    law: Statistic | None,
     setting: Setting,
 ) -> Report:
     error = deviation = None
     errors: list[Report] | None = None
     if law is not None and part is not None and asked.kind in _BY_ROWS:
         errors = [{"rows": size, "error": _error(_of_even_values(asked, part, setting, size))} for size in ROWS]
+    elif isinstance(law, PrivateMarginals):
+        error, deviation = crossed.error(law, LEVEL), crossed.deviation(law)
     elif law is not None and asked.kind not in _CHOICES:
         error = _error(law)
         deviation = float(np.max(np.asarray(law.to_dict()["standard_error"], float)))
@@ -164,12 +169,14 @@ def _statistic(
         "error": error,
         "errors": errors,
         "is_choice": asked.kind in _CHOICES,
-        "missing": asked.way or None,
+        "missing": asked.way or (crossed.DELTA if asked.axes and part is not None and not part.delta else None),
     }
 
 
-def _numbers(law: Estimate[Any], setting: Setting) -> int:
+def _numbers(law: Statistic, setting: Setting) -> int:
     """Return how many numbers are released; of each key, where keys are found: of no rows there are two."""
+    if isinstance(law, PrivateMarginals):
+        return crossed.numbers(law)
     size = np.atleast_1d(np.asarray(law.value)).size
     return int(size) if setting.finding is None else int(size) // 2
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from ferrodp import statistics
 from ferrodp._base import _validate
+from ferrodp.cli.stats import crossed
 from ferrodp.cli.stats.asked import Asked, Finding, Setting
 from ferrodp.cli.stats.columns import Read, Table
 from ferrodp.cli.stats.found import Found, rule
@@ -17,16 +18,18 @@ from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import Estimate
+from ferrodp.statistics.marginals.released import PrivateMarginals
 from ferrodp.tickets import Ticket
 
-NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram")
+NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram", *crossed.KINDS)
 """What takes a delta; the others are choices."""
 
 
 def columns(asked: list[Asked], setting: Setting) -> tuple[set[str], set[str]]:
     """Return the columns whose values are added up, and those whose values are compared."""
-    numbers = {each.column for each in asked if each.column is not None and not _is_named(each)}
-    names = {each.column for each in asked if each.column is not None and _is_named(each)}
+    held = [own for each in asked for own in each.axes or (each,)]
+    numbers = {each.column for each in held if each.column is not None and not _is_named(each)}
+    names = {each.column for each in held if each.column is not None and _is_named(each)}
     by = {setting.by.column} if setting.by is not None else set()
     return numbers, names | by | ({setting.unit} if setting.unit is not None else set())
 
@@ -52,10 +55,13 @@ def share_of_keys(epsilon: float, finding: Finding, number: int) -> EpsilonDelta
     return EpsilonDeltaEvent(epsilon=_validate.rounded(Fraction(epsilon) / number, "down"), delta=finding.delta)
 
 
+Statistic: TypeAlias = "Estimate[Any] | PrivateMarginals"
+
+
 class Released(NamedTuple):
     """What was released: an estimate for each statistic, None if no keys were found, and the keys that were."""
 
-    estimates: list[Estimate[Any] | None]
+    estimates: list[Statistic | None]
     found: Found | None = None
 
 
@@ -103,7 +109,7 @@ def releaser(
             groups.keys = ("key", "another")  # without rows: refused is what would be of any two keys that are found
         named = [table.keys(each.column or "", each.categories) if each.categories else () for each in asked]
         more = {"ticket": ticket, "source": source}
-        estimates: list[Estimate[Any] | None] = [
+        estimates: list[Statistic | None] = [
             _by_group(groups, each, names, part, setting.relation, more)
             for each, names, part in zip(asked, named, parts, strict=True)
         ]
@@ -118,7 +124,7 @@ def releaser(
             "ticket": ticket,
             "source": source,
         }
-        found: list[Estimate[Any] | None] = []
+        found: list[Statistic | None] = []
         for each, part in zip(asked, parts, strict=True):
             more = about | {"epsilon": part.epsilon} | ({"delta": part.delta} if each.kind in NOISED else {})
             found.append(_of_column(table, read, each, more))
@@ -127,7 +133,9 @@ def releaser(
     return whole if setting.by is None else grouped
 
 
-def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> Estimate[Any]:
+def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> Statistic:
+    if asked.axes:
+        return crossed.release(table, read, asked, more)
     if asked.column is None:
         return statistics.private_count(np.ones(read.rows, np.int8), **more)
     if asked.categories:

@@ -10,13 +10,15 @@ import numpy as np
 
 from ferrodp.cli._console import Console, Report, counted
 from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
+from ferrodp.cli.stats import crossed, payment
 from ferrodp.cli.stats import found as _found
-from ferrodp.cli.stats import payment
 from ferrodp.cli.stats.asked import Asked
 from ferrodp.cli.stats.found import in_words
+from ferrodp.cli.stats.releases import Statistic
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent
 from ferrodp.statistics import Estimate
+from ferrodp.statistics.marginals.released import PrivateMarginals
 
 LEVEL = 0.95
 FIELDS = {
@@ -129,16 +131,20 @@ def printed(found: Report, place: int) -> tuple[str, str]:
     return value, f"{lower} to {upper}"
 
 
-def plain(asked: Asked, estimate: Estimate[Any] | None, part: EpsilonDeltaEvent) -> dict[str, Any]:
+def plain(asked: Asked, estimate: Statistic | None, part: EpsilonDeltaEvent) -> dict[str, Any]:
     """Return a released statistic as plain JSON data; None is one of no groups."""
+    values: list[float] = []
     labels: list[str] | None = []
     edges = lower = upper = None
-    if estimate is not None:
+    if isinstance(estimate, PrivateMarginals):
+        values, labels, lower, upper = crossed.plain(estimate, LEVEL)
+    elif estimate is not None:
+        values = _listed(estimate.value)
         labels, edges, lower, upper = _plain(estimate)
     return {
         "statistic": asked.kind,
         "column": asked.column,
-        "values": [] if estimate is None else _listed(estimate.value),
+        "values": values,
         "labels": labels,
         "edges": edges,
         "bounds": list(asked.numbers) if asked.kind == "mean" else None,
