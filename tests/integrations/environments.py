@@ -168,7 +168,6 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a folder of tests/integrations; all if none is named")
     parser.add_argument("--all", action="store_true", help="those as well that are left out of the ordinary run")
     parser.add_argument("--prepare", action="store_true", help="make the environments, and test nothing")
-    parser.add_argument("--list", action="store_true", help="print what the ordinary run tests, and test nothing")
     asked = parser.parse_args()
     unknown = sorted(set(asked.names) - set(frameworks()))
     if unknown:
@@ -179,9 +178,6 @@ def main() -> int:
     left_out = {name: path.read_text(encoding="utf-8").strip() for name, path in reasons.items() if path.exists()}
     tested = set(names) - set(left_out)
     in_order = [name for name in LONGEST if name in tested] + sorted(tested - set(LONGEST))
-    if asked.list:
-        print(*in_order, sep="\n")
-        return 0
     for name, reason in left_out.items():
         print(f"\n== {name}\nleft out: {reason}", flush=True)
     passed, failed, skipped = [], [], []
