@@ -249,6 +249,7 @@ PUBLIC = {
     "private_count": lambda data: fd.private_count(data, epsilon=1.0),
     "private_distinct": lambda data: fd.private_distinct(data, epsilon=1.0),
     "private_top": lambda data: fd.private_top(data, 2, categories=[0.0, 1.0, 1e300], epsilon=1.0),
+    "private_rows_per_unit": lambda data: fd.private_rows_per_unit(data, at_most=3, epsilon=1.0),
     "private_histogram": lambda data: (
         fd.private_histogram(data, bins=BINS, epsilon=1.0),
         fd.private_histogram(data, categories=[0.0, 1.0, 1e300], epsilon=1.0),

@@ -6,9 +6,10 @@ every reported ε or δ is an upper bound. Which name to use:
 Release a column
     `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
     `private_histogram`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
-    `private_max`, `private_bounds`, `private_distinct`, `private_top` (package `statistics`); counts and sums of a
-    table at once: `release`; contingency tables of several columns: `private_marginals`; of groups of rows
-    `private_group_by`, whose keys may be found by a `KeyThreshold`, `KeySelection` or `KeyUnion`; `CalendarBins`.
+    `private_max`, `private_bounds`, `private_distinct`, `private_top`, `private_rows_per_unit` (package `statistics`);
+    counts and sums of a table at once: `release`; contingency tables of several columns: `private_marginals`; of groups
+    of rows `private_group_by`, whose keys may be found by a `KeyThreshold`, `KeySelection` or `KeyUnion`;
+    `CalendarBins`.
 Release a value whose sensitivity you know
     `GaussianMechanism`, `LaplaceMechanism`, `DiscreteGaussianMechanism`, `DiscreteLaplaceMechanism`.
 Release running totals day after day
@@ -104,6 +105,7 @@ from ferrodp.statistics import (
     private_min,
     private_quantile,
     private_quantiles,
+    private_rows_per_unit,
     private_standard_deviation,
     private_sum,
     private_top,
@@ -171,6 +173,7 @@ __all__ = [
     "private_min",
     "private_quantile",
     "private_quantiles",
+    "private_rows_per_unit",
     "private_standard_deviation",
     "private_sum",
     "private_top",

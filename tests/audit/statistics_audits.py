@@ -58,6 +58,18 @@ def of_columns(release: Callable[..., Any], *, replaces: bool = False, rows: int
     )
 
 
+def of_rows_of_units() -> bool:
+    """Whether the number of rows of a unit moves farther than it states where a unit leaves with all of its rows."""
+
+    def run(table: np.ndarray) -> object:
+        return fd.private_rows_per_unit(table[:, 1].astype(int), at_most=4, rank=1, epsilon=1.0).value
+
+    table = np.concatenate([ROWS, np.full((4, 3), [0, 7, 1.0])])
+    others = [table[table[:, 1] != unit] for unit in range(1, 8)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=0.0)
+    return any(audit_code(run, table, others, accounted=accounted).violation for _ in range(3))
+
+
 def largest(data: np.ndarray, **options: Any) -> object:
     return fd.private_max(data, bounds=(0.0, 20.0), num_candidates=21, rank=2, epsilon=1.0, **options).value
 
@@ -89,6 +101,7 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "means of units, replaced": lambda: of_columns(
         lambda x, **options: fd.private_mean(x, bounds=(0, 10), **options), replaces=True
     ),
+    "rows of a unit": lambda: of_rows_of_units(),
     "largest": lambda: code(largest),
     "largest, several rows": lambda: code(lambda d: largest(d, max_contributions=3), rows=3, data=SAME),
     "counts of groups": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value),

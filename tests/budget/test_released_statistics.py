@@ -98,6 +98,10 @@ RELEASES = {
         lambda: fd.private_top(["a", "b"], 1, categories=["a", "b", "c"], **ONE),
         ("the 1 most frequent of 3 public categories", None, None, "one row"),
     ),
+    "rows per unit": (
+        lambda: fd.private_rows_per_unit(FRAME["person"], at_most=20, **ONE),
+        ("rows of a unit", None, "[1, 20]", "one unit, with all of its rows"),
+    ),
     "group counts": (lambda: GROUPS.count(**ONE), ("counts by groups of region", None, None, UNIT)),
     "group means": (
         lambda: GROUPS.mean("age", **BOUNDS, **ONE),

@@ -7,6 +7,7 @@ KILLERS = {
     "groups": "pytest tests/statistics/test_groups_of_rows.py -k 'not million_rows and not intervals_of_variances'",
     "shares": "pytest tests/statistics/test_groups_of_rows.py -k budget",
     "extremes": "pytest tests/statistics/test_extremes.py",
+    "rows per unit": "pytest tests/statistics/test_rows_per_unit.py",
     "quantiles": "pytest tests/statistics/test_quantiles.py",
     "candidates": "pytest tests/statistics/test_candidates.py",
     "intervals of ranks": "pytest tests/statistics/test_intervals_of_ranks.py",
@@ -878,6 +879,20 @@ MUTANTS = [
         "looked_for, mechanism, drawn)",
         "looked_for, type(mechanism)(scale=1e-9, sensitivity=1.0), drawn)",
         "extremes",
+    ),
+    (
+        "each row of a unit counts as a unit of its own",
+        "rows-of-a-unit-are-units-of-their-own",
+        "np.sort(np.minimum(numbers[numbers > 0], most))",
+        "np.sort(np.minimum(np.repeat(numbers, numbers), most))",
+        "rows per unit",
+    ),
+    (
+        "the number of rows of a unit that is the best is released without noise",
+        "largest-number-of-rows-released-without-noise",
+        "-wanted), mechanism, drawn)",
+        "-wanted), type(mechanism)(scale=1e-9, sensitivity=1.0), drawn)",
+        "rows per unit",
     ),
     (
         "a row counts as no candidate",

@@ -120,6 +120,7 @@ CALLS = {
     "private_count": "fd.private_count(column, epsilon=1.0)",
     "private_distinct": "fd.private_distinct(column, epsilon=1.0)",
     "private_top": "fd.private_top(column, 3, categories=list(range(3000)), epsilon=1.0)",
+    "private_rows_per_unit": "fd.private_rows_per_unit(wholes, at_most=1000, epsilon=1.0)",
     "private_sum": "fd.private_sum(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "private_mean": "fd.private_mean(column, bounds=(0.0, 1.0), epsilon=1.0)",
     "population_interval": (

@@ -214,6 +214,21 @@ def statistic_cases():
                     yield Case(name, function, release, event, bad, relation=relation)
 
 
+def rows_per_unit_cases():
+    """Yield the number of rows of a unit that should count."""
+    bad = [{"unit": np.zeros((2, 2))}, {"epsilon": 0.0}, {"at_most": 1}, {"rank": -1}]
+    for relation in (ADD_OR_REMOVE, REPLACE):
+
+        def release(relation=relation, **more):
+            chosen = {"unit": [1, 1, 2], "at_most": 3, "epsilon": 0.75, "neighboring_relation": relation}
+            return fd.private_rows_per_unit(**chosen | more)
+
+        promised = EpsilonDeltaEvent(epsilon=0.75, delta=0.0)
+        for word, event in [("its event", release().event), ("its guarantee", promised)]:
+            name = f"private_rows_per_unit, {relation.value}, for {word}"
+            yield Case(name, fd.private_rows_per_unit, release, event, bad, relation=relation)
+
+
 def group_cases():
     """Yield the statistics of groups, and the keys that are found."""
     frame = {"key": ["a", "b", "a"], "value": [1.0, 2.0, 3.5]}
@@ -295,6 +310,7 @@ CASES = [
     *sum_cases(),
     *local_cases(),
     *statistic_cases(),
+    *rows_per_unit_cases(),
     *group_cases(),
     *model_cases(),
 ]

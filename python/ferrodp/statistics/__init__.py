@@ -7,9 +7,10 @@ unit of privacy that contributes at most `max_contributions` rows, under a state
 `PrivateGroups`, of which statistics are released together; a `KeyThreshold`, `KeySelection` or `KeyUnion` finds their
 keys. `private_median` and `private_quantiles` are choices like `private_quantile`, and so are `private_min` and
 `private_max`; `private_bounds` finds bounds for the others. `private_distinct` counts different values, `private_top`
-finds the most frequent ones. `private_marginals` returns `PrivateMarginals`: contingency tables of several columns,
-measured together; a `Residual` is what other programs take. `population_interval` adds the error of sampling to that of
-noise. `release` returns a `ReleasedTable` of counts and sums that are paid for at once.
+finds the most frequent ones, `private_rows_per_unit` how many rows of a unit should count. `private_marginals` returns
+`PrivateMarginals`: contingency tables of several columns, measured together; a `Residual` is what other programs take.
+`population_interval` adds the error of sampling to that of noise.
+`release` returns a `ReleasedTable` of counts and sums that are paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists: numbers, labels, and with bounds or edges of their kind
 dates, datetimes, durations and times of day; `CalendarBins` are months or hours of them. With `unit` of each unit only
@@ -29,6 +30,7 @@ from ferrodp.statistics.moments import private_standard_deviation, private_varia
 from ferrodp.statistics.populations import population_interval
 from ferrodp.statistics.ranks.extremes import private_bounds, private_max, private_min
 from ferrodp.statistics.ranks.quantiles import private_median, private_quantile, private_quantiles
+from ferrodp.statistics.ranks.rows_of_units import private_rows_per_unit
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.statistics.sums import private_mean, private_sum
 from ferrodp.statistics.tables import ReleasedTable, release
@@ -58,6 +60,7 @@ __all__ = [
     "private_min",
     "private_quantile",
     "private_quantiles",
+    "private_rows_per_unit",
     "private_standard_deviation",
     "private_sum",
     "private_top",

@@ -95,11 +95,15 @@ class Budget(NamedTuple):
     """What kind of times the rows and the result are, where bounds are times."""
     words: Words = Words()
     """What is released, for the record of its charge."""
+    whole_units: bool = False
+    """Whether each unit is protected with all of its rows, of which none is left out."""
 
     @property
     def unit(self) -> str:
         """The unit of privacy, in words."""
         rows = self.max_contributions
+        if self.whole_units:
+            return "one unit, with all of its rows"
         if self.owners is not None:
             return f"one unit, with all of its rows, of which up to {rows} count{'s' * (rows == 1)}"
         return "one row" if rows == 1 else f"whoever contributes up to {rows} rows"
