@@ -97,6 +97,14 @@ def moments(table: np.ndarray, **options: Any) -> Any:
     return models.private_moments(table, **options).covariance
 
 
+def clusters(table: np.ndarray, **options: Any) -> Any:
+    return models.private_clusters(table, 2, num_rounds=2, seed=0, **options).centers
+
+
+def scales(table: np.ndarray, **options: Any) -> Any:
+    return models.private_scales(table, **options).mean
+
+
 OWNERS = np.array([[0.0, 5.0, 5.0], [0.0, -5.0, 5.0], [0.0, 5.0, 5.0], [1.0, 2.0, 1.0], [2.0, 5.0, -5.0]])
 """Whose each row is, and two numbers."""
 
@@ -163,14 +171,19 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "moments, several rows": lambda: of_models(moments, rows=3),
     "moments, replaced": lambda: of_models(moments, relation=REPLACE),
     "moments of units": lambda: of_units_of_models(moments),
-    "scales of units": lambda: of_units_of_models(lambda d, **o: models.private_scales(d, **o).mean, rows=2),
+    "scales of units": lambda: of_units_of_models(scales, rows=2),
     "naive Bayes of categories": of_categories,
     "naive Bayes of categories, several rows": lambda: of_categories(3),
     "naive Bayes of categories, replaced": lambda: of_categories(relation=REPLACE),
     "naive Bayes of categories, pure": lambda: of_categories(delta=0.0),
     "naive Bayes": lambda: of_models(bayes),
-    "clusters": lambda: of_models(lambda d, **o: models.private_clusters(d, 2, num_rounds=2, seed=0, **o).centers),
-    "scales": lambda: of_models(lambda d, **o: models.private_scales(d, **o).mean),
+    "naive Bayes, replaced": lambda: of_models(bayes, relation=REPLACE),
+    "naive Bayes of units": lambda: of_units_of_models(bayes),
+    "clusters": lambda: of_models(clusters),
+    "clusters, replaced": lambda: of_models(clusters, relation=REPLACE),
+    "clusters of units": lambda: of_units_of_models(clusters),
+    "scales": lambda: of_models(scales),
+    "scales, replaced": lambda: of_models(scales, relation=REPLACE),
     "tables": of_rows,
     "tables, several rows": lambda: of_rows(3),
     "tables, replaced": lambda: of_rows(relation=REPLACE),

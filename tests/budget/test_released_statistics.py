@@ -13,6 +13,7 @@ from ferrodp.budget import PrivacyLedger, import_ledger, migrate_ledger
 from ferrodp.budget import records as _records
 from ferrodp.budget.log.replay import Replay
 from ferrodp.errors import InvalidParameter, InvalidType, KeyUsed, LedgerError, ScopeFrozen, TicketError
+from ferrodp.statistics import models
 from ferrodp.tickets import ReleasedStatistic, TicketState, describing
 from ferrodp.tickets.statistic import recorded_statistic
 from support.tickets import CASES
@@ -128,6 +129,33 @@ RELEASES = {
     "marginals": (
         lambda: fd.private_marginals(FRAME, 1, categories={"region": ["north", "south"]}, delta=1e-6, **ONE),
         ("1 tables", "region", None, "one row"),
+    ),
+    "moments of a model": (
+        lambda: models.private_moments(
+            {"age": AGES, "person": list("abca")}, unit="person", bounds=([0], [120]), delta=1e-6, **ONE
+        ),
+        (
+            "mean and covariance of columns",
+            "age",
+            "[0, 120]",
+            "one unit of person, with all of its rows, of which up to 1 counts",
+        ),
+    ),
+    "naive Bayes of categories": (
+        lambda: models.private_categorical_bayes(
+            FRAME,
+            FRAME["region"],
+            classes=["north", "south"],
+            categories={"region": ["north", "south"]},
+            unit="person",
+            **ONE,
+        ),
+        (
+            "categorical naive Bayes, 2 classes",
+            "region",
+            None,
+            "one unit of person, with all of its rows, of which up to 1 counts",
+        ),
     ),
     "mechanism": (
         lambda: fd.LaplaceMechanism(scale=10.0, l1_sensitivity=1.0).release(3.0),

@@ -170,6 +170,24 @@ def test_a_random_subset_of_the_rows_of_a_unit_counts():
     assert scales.mean == pytest.approx([0.0], abs=0.07)  # 8000 signs: a deviation of 0.011
 
 
+@pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.1), (1_000, 1.0), (1_000_000, 1.0)])
+def test_columns_that_do_not_vary_are_not_divided_by_noise(rows, epsilon):
+    """A constant column stays within the root of its noise, and a column that varies keeps its own scale.
+
+    The mean is within twelve deviations of its noise c·σ, and what is divided by is at least √(c·σ): at most 12·√(c·σ).
+    """
+    table = np.column_stack([np.full(rows, 3.0), np.resize([0.0, 10.0], rows)])
+    scales = models.private_scales(table, bounds=(0, 10), epsilon=epsilon, delta=1e-6, source=seeded())
+    noise = 5.0 * math.sqrt(3.0) / scales.count / epsilon  # ε above 4.3 deviations of it for δ = 1e-6
+
+    assert (scales.scale > 0.0).all()
+    assert (scales.scale >= np.sqrt(scales.variance)).all()
+    assert abs(scales.transform(table)[:, 0]).max() <= 12 * math.sqrt(min(noise, 1.0))
+    if rows > 10**5:
+        assert scales.scale == pytest.approx([0.0, 5.0], abs=0.2)
+        assert scales.scale[1] == pytest.approx(math.sqrt(scales.variance[1]))
+
+
 def test_a_table_names_its_column_of_units():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     table = {"x": [0.0, 1.0, 2.0, 3.0] * 300, "person": ["a", "b", "c", None] * 300, "y": [2.0] * 1200}

@@ -36,7 +36,7 @@ class PrivateStandardScaler(PrivateTransformer):
     Attributes
     ----------
     mean_, var_, scale_ : (d,) ndarray
-        Means, variances and their roots; a scale is 1 where the variance is 0.
+        Means, variances, and what is divided by: the roots of the variances, or that of their noise where it is more.
     epsilon_ : float
         The ε of the scales, at `delta`.
     event_ : PrivacyEvent
@@ -105,7 +105,7 @@ class PrivateStandardScaler(PrivateTransformer):
         """
         scales = self.scales_ = private_scales(self._rows(X, reset=True), bounds=self.bounds, **self._guarantee(unit))
         self.mean_, self.var_ = scales.mean, scales.variance
-        self.scale_ = np.where(scales.variance > 0.0, np.sqrt(scales.variance), 1.0)
+        self.scale_ = scales.scale
         self._keep(scales)
         return self
 

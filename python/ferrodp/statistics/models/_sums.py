@@ -129,7 +129,8 @@ def of_units(spent: Budget, rows: Any, unit: Any, keep: Keep) -> Budget:
                 f"unit must be an id for each row where rows are no table, got {_validate.shown(unit)}; to name a "
                 "column pass a DataFrame or a dict of columns"
             )
-        unit = column_of(rows, unit)
+        found = _units.of_units(spent, column_of(rows, unit), keep)
+        return found._replace(words=found.words._replace(unit=unit))
     return _units.of_units(spent, unit, keep)
 
 
@@ -257,7 +258,7 @@ def of_all_parts(total: Callable[[], ClippedSum[Any]], public: Callable[[], Any]
 
 def _columns_of(rows: Any, without: object) -> str | None:
     """Return the names of the columns of a table, but for that of units; None for an array."""
-    names = names_without(rows, without) if type(rows).__name__ == "DataFrame" else []
+    names = names_without(rows, without) if is_table(rows) else []
     return ", ".join(name for name in names if isinstance(name, str)) or None
 
 

@@ -43,6 +43,9 @@ class ColumnScales:
         The noised number of rows, at least 1.
     mean, variance : (d,) ndarray of float64
         Of each column; variances are not negative.
+    scale : (d,) ndarray of float64
+        What `transform` divides by: the root of each variance, or that of the noise of the variance where that is more,
+        at most a quarter of the distance of the bounds. Always positive.
     epsilon, delta : float
         What they guarantee together.
     event : PrivacyEvent
@@ -64,6 +67,7 @@ class ColumnScales:
     count: float
     mean: Floats
     variance: Floats
+    scale: Floats
     epsilon: float
     delta: float
     event: PrivacyEvent
@@ -71,12 +75,12 @@ class ColumnScales:
     neighboring_relation: NeighboringRelation
 
     def transform(self, rows: Any) -> Floats:
-        """Return rows less the means, divided by the standard deviations.
+        """Return rows less the means, divided by `scale`: by no number near 0, however little a column varies.
 
         Parameters
         ----------
         rows : (n, d) array of numbers
-            In the units of the data. A column of variance 0 is not divided.
+            In the units of the data.
 
         Returns
         -------
@@ -95,10 +99,8 @@ class ColumnScales:
         >>> scales.transform([[0.0, 1.0]]).shape
         (1, 2)
         """
-        deviations = np.sqrt(self.variance)
         with np.errstate(all="ignore"):
-            moved = rows_of(rows, width=len(self.mean)) - self.mean
-            found: Floats = moved / np.where(deviations > 0.0, deviations, 1.0)
+            found: Floats = (rows_of(rows, width=len(self.mean)) - self.mean) / self.scale
         return found
 
     def __repr__(self) -> str:
@@ -173,10 +175,14 @@ def private_scales(
     count = max(float(noised[0]) / constant, 1.0)
     mean = np.clip(noised[1 : width + 1] / count, -1.0, 1.0)
     squares = np.clip(noised[width + 1 :] / count + 0.5, 0.0, 1.0)
+    variance = np.maximum(squares - mean**2, 0.0)
+    # a variance below its own noise is as good as unknown
+    floor = min(payment.deviation(0, norm) / count, 0.25)
     return ColumnScales(
         count=count,
         mean=box.middle + box.half * mean,
-        variance=np.maximum(squares - mean**2, 0.0) * box.half**2,
+        variance=variance * box.half**2,
+        scale=np.sqrt(np.maximum(variance, floor)) * box.half,
         epsilon=spent.epsilon,
         delta=spent.delta,
         event=payment.event,
