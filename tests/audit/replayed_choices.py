@@ -275,7 +275,7 @@ def _audits() -> Iterator[tuple[str, Callable[[], bool]]]:
         "replay: answers as vectors",
         lambda: any(
             answered_vectors(fd.VectorResponse(weight=weight, dimension=2, num_directions=n, size=m, l2_clip_norm=1.0))
-            for weight, n, m in ((2**61, 3, 2), (2**62, 1, 1))
+            for weight, n, m in ((2**61, 4, 3), (2**62, 1, 1))
         ),
     )
     for noise in ("gumbel", "exponential", "laplace"):
