@@ -1,6 +1,7 @@
 """Defects of statistics of columns that must not pass, as fields of `mutants.Mutant`, and who has to notice them."""
 
 KILLERS = {
+    "ids of units": "pytest tests/statistics/test_ids_of_units.py",
     "found keys of a shell": "pytest tests/cli/test_cli_stats_found.py -k 'charge or enough or paid'",
     "statistics": "pytest tests/statistics/test_statistics.py",
     "variance's tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
@@ -30,6 +31,41 @@ KILLERS = {
 }
 
 MUTANTS = [
+    (
+        "rows without an id are one unit",
+        "ids-that-are-missing-are-one-unit",
+        "tags[absent] = _MISSING",
+        "pass",
+        "ids of units",
+    ),
+    (
+        "rows whose id is null are one unit",
+        "ids-that-are-null-are-one-unit",
+        "np.uint8(_MISSING)",
+        "np.uint8(0)",
+        "ids of units",
+    ),
+    (
+        "UUIDs of large and of small letters are one unit",
+        "uuids-of-large-and-small-letters-are-one-unit",
+        "and (tag == _LOWER_UUID or text == text.upper())",
+        "",
+        "ids of units",
+    ),
+    (
+        "ids of one mix are one unit",
+        "ids-of-one-mix-are-one-unit",
+        "(words[alike] != words[part]).any() or (tags[alike] != tags[part]).any()",
+        "False",
+        "ids of units",
+    ),
+    (
+        "a column of units whose values are released is read as ids",
+        "names-that-are-released-read-as-ids",
+        "None if setting.unit in names else setting.unit",
+        "setting.unit",
+        "tables of a shell",
+    ),
     (
         "a command's keys are found for nothing",
         "keys-found-for-nothing",

@@ -117,10 +117,10 @@ def test_columns_gathered_from_blocks_are_those_of_the_whole(name: str, selects:
 
 
 def test_names_are_kept_once_and_missing_ones_are_none() -> None:
-    names = gathered.Names()
+    names = gathered.Names(lambda name: not name.strip())
     names.add(["a", "", "b"], None)
     names.add(["b", "c", " ", "a"], np.array([True, False, True, True]))
-    found = names.column(lambda name: not name.strip())
+    found = names.column()
 
     assert [found.entries[code] if code >= 0 else None for code in found.values] == ["a", None, "b", "b", None, "a"]  # type: ignore[index]
     assert np.array_equal(contributions.units(found) < 0, [False, True, False, False, True, False])

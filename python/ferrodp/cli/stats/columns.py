@@ -43,8 +43,8 @@ class Table(Protocol):
 
     names: tuple[str, ...]
 
-    def read(self, numbers: set[str], names: set[str], step: Step) -> Read:
-        """Return columns of the selected rows."""
+    def read(self, numbers: set[str], names: set[str], step: Step, ids: str | None = None) -> Read:
+        """Return columns of the selected rows; of the names in `ids` it only matters which are equal."""
 
     def unread(self, numbers: set[str], names: set[str]) -> Read:
         """Return columns of the same types without rows; nothing is read."""

@@ -217,7 +217,7 @@ def stats(args: Args, console: Console) -> Report:
             _payment.paid(args, asked, parts, setting) as (told, ticket),
         ):
             with console.progress(f"reading {how.shown}", _STEPS) as advance:
-                read = table.read(numbers, names, _steps(advance))
+                read = table.read(numbers, names, _steps(advance), _releases.ids(asked, setting))
             released = release(read, ticket)
             return _kept(described, released, told, write, console)
 

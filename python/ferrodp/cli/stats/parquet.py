@@ -18,6 +18,7 @@ from ferrodp.errors import InvalidParameter, MissingPackage
 from ferrodp.files import FileRefused
 from ferrodp.statistics.counts import matching, placed, public_labels
 from ferrodp.statistics.rows.gathered import Gathered, Mask, present, read, tested
+from ferrodp.statistics.rows.ids import GatheredIds, gathered_ids
 
 _ROWS = 1 << 14
 
@@ -89,7 +90,7 @@ class _Typed(ABC):
         return _typed(written, *self._kind(column))
 
     @abstractmethod
-    def read(self, numbers: set[str], names: set[str], step: Step) -> Read:
+    def read(self, numbers: set[str], names: set[str], step: Step, ids: str | None = None) -> Read:
         """Return columns of the selected rows."""
 
     @abstractmethod
@@ -106,8 +107,9 @@ class _Typed(ABC):
         found = {name: self._gathered(name).column() for name in sorted(numbers | names)}
         return Read(0, found, found)
 
-    def _gathered(self, name: str) -> Gathered:
-        return Gathered(self._empty(name), f"column {name}")
+    def _gathered(self, name: str, *, is_id: bool = False) -> Gathered | GatheredIds:
+        gathered = gathered_ids if is_id else Gathered
+        return gathered(self._empty(name), f"column {name}")
 
     def _tests(self) -> list[tuple[str, Callable[[Any], Mask]]]:
         return [(each.column, self._test(each)) for each in self._how.conditions]
@@ -151,12 +153,12 @@ class ByArrow(_Typed):
         if len(set(self.names)) < len(self.names):
             raise FileRefused(how.path, "has two columns of one name")
 
-    def read(self, numbers: set[str], names: set[str], step: Step) -> Read:
+    def read(self, numbers: set[str], names: set[str], step: Step, ids: str | None = None) -> Read:
         """Return columns of the selected rows."""
         tests = self._tests()
         wanted = sorted(numbers | names)
         needed = sorted({*wanted, *(name for name, _ in tests)})
-        found = {name: self._gathered(name) for name in wanted}
+        found = {name: self._gathered(name, is_id=name == ids) for name in wanted}
         rows = size = 0
         total = self._file.metadata.num_rows
         if not needed:
@@ -217,7 +219,7 @@ class ByPolars(_Typed):
         self._schema = self._read(polars.read_parquet_schema)
         self.names = tuple(self._schema)
 
-    def read(self, numbers: set[str], names: set[str], step: Step) -> Read:
+    def read(self, numbers: set[str], names: set[str], step: Step, ids: str | None = None) -> Read:
         """Return columns of the selected rows."""
         tests = self._tests()
         wanted = sorted(numbers | names)
@@ -232,7 +234,7 @@ class ByPolars(_Typed):
         kept = _selected(tests, blocks)
         columns = {}
         for name in wanted:
-            gathered = self._gathered(name)
+            gathered = self._gathered(name, is_id=name == ids)
             gathered.add(blocks[name], kept)
             columns[name] = gathered.column()
         step(1.0)

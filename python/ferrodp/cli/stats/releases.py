@@ -34,6 +34,13 @@ def columns(asked: list[Asked], setting: Setting) -> tuple[set[str], set[str]]:
     return numbers, names | by | ({setting.unit} if setting.unit is not None else set())
 
 
+def ids(asked: list[Asked], setting: Setting) -> str | None:
+    """Return the column of units, if none of its values is released or compared with what is written."""
+    _, names = columns(asked, setting._replace(unit=None))
+    # mutant: names-that-are-released-read-as-ids
+    return None if setting.unit in names else setting.unit
+
+
 def _is_named(asked: Asked) -> bool:
     return bool(asked.categories) or asked.kind == "distinct"
 

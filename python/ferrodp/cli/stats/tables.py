@@ -6,7 +6,8 @@ public: they are the structure of the file. A line that has more is refused, as 
 decimal comma would pass for two numbers.
 
 Rows are read in blocks: numbers go into an array at once, and of names each is kept once, with its place for each row.
-So memory holds 8 bytes a number and 4 bytes a name, not the file.
+So memory holds 8 bytes a number and 4 bytes a name, not the file; of texts that say whose a row is, and are not
+released, 21 bytes each: `ferrodp.statistics.rows.ids`.
 
 *Conditions select rows before anything is released.* Whether a row is selected depends on that row alone and on what
 is written in the command. If two tables differ by the rows of a unit, what is selected of them differs by rows of that

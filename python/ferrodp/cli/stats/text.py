@@ -22,6 +22,7 @@ from ferrodp.cli.stats.asked import Condition
 from ferrodp.cli.stats.columns import How, Read, Step, compared_text
 from ferrodp.files import FileRefused
 from ferrodp.statistics.rows.gathered import Array, Mask, Names
+from ferrodp.statistics.rows.ids import Ids
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _ROWS = 1 << 10
@@ -73,11 +74,11 @@ class Texts:
 
     def unread(self, numbers: set[str], names: set[str]) -> Read:
         """Return columns without rows."""
-        return _Reading(self, numbers, names).found()
+        return _Reading(self, numbers, names, None).found()
 
-    def read(self, numbers: set[str], names: set[str], step: Step) -> Read:
+    def read(self, numbers: set[str], names: set[str], step: Step, ids: str | None = None) -> Read:
         """Return columns of the selected rows."""
-        reading = _Reading(self, numbers, names)
+        reading = _Reading(self, numbers, names, ids)
         rows = self._checked()
         with _refusing(self._how):
             while block := list(itertools.islice(rows, _ROWS)):
@@ -118,13 +119,16 @@ class Texts:
 class _Reading:
     """What has been read of a text."""
 
-    def __init__(self, table: Texts, numbers: set[str], names: set[str]) -> None:
+    def __init__(self, table: Texts, numbers: set[str], names: set[str], ids: str | None) -> None:
         how = table._how
         self._number = _reader(how.decimal)
         conditions = [(table.names.index(each.column), _test(each, self._number)) for each in how.conditions]
         self._conditions: list[tuple[int, Callable[[str], Any]]] = conditions
         self._numbers = {name: (table.names.index(name), Array(np.float64)) for name in sorted(numbers)}
-        self._names = {name: (table.names.index(name), Names()) for name in sorted(names)}
+        self._names: dict[str, tuple[int, Names | Ids]] = {
+            name: (table.names.index(name), Ids(_is_missing) if name == ids else Names(_is_missing))
+            for name in sorted(names)
+        }
         self._size = 0
 
     def add(self, block: list[list[str]]) -> None:
@@ -149,7 +153,7 @@ class _Reading:
     def found(self) -> Read:
         """Return all that was read."""
         numbers = {name: array.array() for name, (_, array) in self._numbers.items()}
-        names = {name: held.column(_is_missing) for name, (_, held) in self._names.items()}
+        names = {name: held.column() for name, (_, held) in self._names.items()}
         return Read(self._size, numbers, names)
 
 

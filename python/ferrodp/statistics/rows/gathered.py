@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,9 +52,10 @@ class Array:
 
 
 class Names:
-    """A column of strings."""
+    """A column of strings; `missing` says of one whether it stands for nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Callable[[str], bool]) -> None:
+        self._missing = missing
         self._places: collections.defaultdict[str, int] = collections.defaultdict(itertools.count().__next__)
         self._codes = Array(np.int32)
 
@@ -64,10 +65,10 @@ class Names:
         codes = np.fromiter(map(self._places.__getitem__, rows), np.int32)
         self._codes.add(codes)
 
-    def column(self, missing: Any) -> Labels:
-        """Return the column; `missing` says of a string whether it stands for nothing."""
+    def column(self) -> Labels:
+        """Return the column."""
         codes, entries = self._codes.array(), list(self._places)
-        absent = np.array([missing(entry) for entry in entries], np.bool_)
+        absent = np.array([self._missing(entry) for entry in entries], np.bool_)
         if absent.any():
             for start in range(0, codes.size, _foreign.PART):
                 part = codes[start : start + _foreign.PART]
