@@ -4,6 +4,7 @@ KILLERS = {
     "tables": "pytest tests/statistics/test_marginals.py",
     "models": "pytest tests/statistics/test_models.py",
     "categories": "pytest tests/statistics/test_categorical_bayes.py",
+    "bins": "framework sklearn tests/integrations/sklearn/test_bins.py",
     "synthetic rows": "framework mbi tests/integrations/mbi/test_synthetic_rows.py",
     "coded responses": "pytest tests/mechanisms/test_hadamard_response.py",
 }
@@ -50,6 +51,13 @@ MUTANTS = [
         "np.column_stack([_column_of(values, each) for each in names])",
         "np.asarray(values.to_numpy(), float)",
         "models",
+    ),
+    (
+        "each column of bins has the whole budget",
+        "each-column-of-bins-has-the-whole-budget",
+        " / width",
+        "",
+        "bins",
     ),
     (
         "a row that is replaced leaves no class",

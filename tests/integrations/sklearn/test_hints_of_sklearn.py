@@ -7,6 +7,7 @@ import pytest
 from ferrodp.integrations.sklearn import (
     PrivateCategoricalNB,
     PrivateGaussianNB,
+    PrivateKBinsDiscretizer,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateStandardScaler,
@@ -41,7 +42,21 @@ def table():
     return pd.DataFrame(X, columns=list("abc")).assign(who=Y)
 
 
+def binned(**changes):
+    PrivateKBinsDiscretizer(**{"epsilon": 1.0, "bounds": (0, 100), **changes}).fit(X)
+
+
 HINTS = [
+    Hint(
+        "the guarantee that the bins are to keep; for example epsilon=1.0",
+        lambda c: binned(epsilon=None),
+        lambda c: binned(epsilon=1.0),
+    ),
+    Hint(
+        "leave constant columns out",
+        lambda c: binned(bounds=([0, 0, 5], [60, 60, 5])),
+        lambda c: binned(bounds=([0, 0, 0], [60, 60, 60])),
+    ),
     Hint(
         "to take a column of a table write unit=X.pop('who')",
         lambda c: PrivateStandardScaler(**GUARANTEE, bounds=(0, 100)).fit(table(), unit="who"),

@@ -8,8 +8,8 @@ scikit-learn 1.6: ``pip install "ferrodp[sklearn]"``.
     Classifiers.
 `PrivateLinearRegression`, `PrivateRidge`
     Regressions.
-`PrivatePCA`, `PrivateKMeans`, `PrivateStandardScaler`
-    Components, clusters and scales.
+`PrivatePCA`, `PrivateKMeans`, `PrivateStandardScaler`, `PrivateKBinsDiscretizer`
+    Components, clusters, scales and bins.
 `OrientedGradients`
     Features, public.
 """
@@ -20,12 +20,13 @@ from ferrodp.integrations.sklearn.classifier import PrivateLogisticRegression
 from ferrodp.integrations.sklearn.features import OrientedGradients
 from ferrodp.integrations.sklearn.reduction import PrivateKMeans, PrivatePCA
 from ferrodp.integrations.sklearn.regression import PrivateLinearRegression, PrivateRidge
-from ferrodp.integrations.sklearn.scaling import PrivateStandardScaler
+from ferrodp.integrations.sklearn.scaling import PrivateKBinsDiscretizer, PrivateStandardScaler
 
 __all__ = [
     "OrientedGradients",
     "PrivateCategoricalNB",
     "PrivateGaussianNB",
+    "PrivateKBinsDiscretizer",
     "PrivateKMeans",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",

@@ -26,9 +26,10 @@ class PrivateEstimator(Estimator):
 
     def _guarantee(self, unit: object) -> dict[str, Any]:
         """Return the checked guarantee, as functions of `ferrodp.statistics.models` take it."""
-        if self.epsilon is None or self.delta is None:
+        delta = getattr(self, "delta", 0.0)
+        if self.epsilon is None or delta is None:
             raise InvalidParameter(
-                f"epsilon and delta must be given, got {self.epsilon!r} and {self.delta!r}: the guarantee that "
+                f"epsilon and delta must be given, got {self.epsilon!r} and {delta!r}: the guarantee that "
                 "the model is to keep; for example epsilon=1.0, delta=1e-6"
             )
         if getattr(self, "bounds", ()) is None:
@@ -48,7 +49,7 @@ class PrivateEstimator(Estimator):
             raise _validate.out_of_domain("neighboring_relation", accepted, self.neighboring_relation) from None
         return {
             "epsilon": self.epsilon,
-            "delta": self.delta,
+            "delta": delta,
             "max_contributions": self.max_contributions,
             "unit": unit,
             "keep": self.keep,

@@ -1,23 +1,60 @@
-"""Scales of columns that are private for each record."""
+"""Scales and bins of columns that are private for each record."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp._base import _validate
 from ferrodp._base._validate import Real
-from ferrodp.errors import InvalidParameter
-from ferrodp.events import NeighboringRelation
+from ferrodp.errors import InvalidArray, InvalidParameter
+from ferrodp.events import ComposedEvent, NeighboringRelation
 from ferrodp.integrations.sklearn._estimator import Floats, functions
 from ferrodp.integrations.sklearn._private import Keep, PrivateTransformer
+from ferrodp.statistics import private_quantiles
 from ferrodp.statistics.models import private_scales
 
-__all__ = ["PrivateStandardScaler"]
+__all__ = ["PrivateKBinsDiscretizer", "PrivateStandardScaler"]
 
 
-class PrivateStandardScaler(PrivateTransformer):
+class _OfColumns(PrivateTransformer):
+    """What has a column for each column."""
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of the columns, if `fit` saw none.
+
+        Returns
+        -------
+        (d,) ndarray of str
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the names are not those of the columns.
+        """
+        functions().check_is_fitted(self, "event_")
+        seen = getattr(self, "feature_names_in_", None)
+        if input_features is not None:
+            given = list(input_features)
+            if seen is not None and given != list(seen):
+                raise InvalidParameter("input_features is not equal to feature_names_in_")
+            if len(given) != self.n_features_in_:
+                raise InvalidParameter("input_features should have length equal to number of features")
+            return np.array(given, dtype=object)
+        return np.array([f"x{i}" for i in range(self.n_features_in_)] if seen is None else list(seen), dtype=object)
+
+
+class PrivateStandardScaler(_OfColumns):
     """Means and scales of columns, (ε, δ)-differentially private for each record: `statistics.models.private_scales`.
 
     Parameters
@@ -178,32 +215,186 @@ class PrivateStandardScaler(PrivateTransformer):
         found: Floats = np.asarray(X, float) * scale + self.mean_
         return found
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the columns.
+
+class PrivateKBinsDiscretizer(_OfColumns):
+    """Bins of columns with about as many rows each, ε-differentially private for each record: `private_quantiles`.
+
+    Each column has an equal share of ε, and so has each of its edges. The result is the number of the bin, as of
+    scikit-learn's class with ``strategy="quantile"`` and ``encode="ordinal"``.
+
+    Parameters
+    ----------
+    n_bins : int
+        How many bins a column has, from 2 to 1000.
+    epsilon : float
+        The guarantee to keep, for all columns together; needed by `fit`.
+    bounds : pair of floats, or of sequences of d floats
+        Public bounds of the columns, between which edges are; needed by `fit`.
+    max_contributions : int
+        How many rows one unit may have; with `unit` in `fit`, how many of its rows count in each column.
+    keep : {"random", "first"}
+        Which rows of a unit count if it has more.
+    neighboring_relation : NeighboringRelation or str
+        Which datasets the guarantee tells apart; its value as a str, such as "replace_one".
+
+    Attributes
+    ----------
+    bin_edges_ : (d, n_bins + 1) ndarray
+        The edges of the bins of each column, bounds included; equal ones make an empty bin.
+    n_bins_ : (d,) ndarray of int
+        `n_bins` for each column, so that categories are 0, …, `n_bins` − 1.
+    epsilon_ : float
+        The ε of all edges.
+    event_ : PrivacyEvent
+        What was released, for accountants.
+    n_features_in_ : int
+        d.
+
+    Raises
+    ------
+    MissingPackage
+        By its methods, if scikit-learn is not installed.
+
+    Notes
+    -----
+    The edges are choices among round numbers within the bounds, so that ε composes over columns and edges by addition.
+    Each column is a release of its own in an open ``ferrodp.budget(…)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ferrodp.integrations.sklearn import PrivateKBinsDiscretizer
+    >>> x = np.random.default_rng(0).exponential(size=(20_000, 2))
+    >>> bins = PrivateKBinsDiscretizer(4, epsilon=2.0, bounds=(0, 20)).fit(x)
+    >>> bins.bin_edges_.shape, bool(np.abs(np.bincount(bins.transform(x)[:, 0].astype(int)) - 5_000).max() < 500)
+    ((2, 5), True)
+    >>> bins.fit_transform(x).shape, bins.get_feature_names_out().tolist()
+    ((20000, 2), ['x0', 'x1'])
+    >>> bins.set_params(n_bins=3).get_params()["n_bins"]
+    3
+    """
+
+    def __init__(
+        self,
+        n_bins: int = 5,
+        *,
+        epsilon: Real | None = None,
+        bounds: Any = None,
+        max_contributions: int = 1,
+        keep: Keep = "random",
+        neighboring_relation: NeighboringRelation | str = "add_or_remove_one",
+    ) -> None:
+        self.n_bins = n_bins
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.max_contributions = max_contributions
+        self.keep = keep
+        self.neighboring_relation = neighboring_relation
+
+    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
 
         Parameters
         ----------
-        input_features : sequence of str, optional
-            Names of the columns, if `fit` saw none.
+        X : (n, d) array
+            One row for each record. An entry that is no number is left out of its column; others are clamped to bounds.
+        y : object
+            Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then, in each column.
 
         Returns
         -------
-        (d,) ndarray of str
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε or bounds are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+        """
+        rows = self._rows(X, reset=True)
+        if self.epsilon is None:
+            raise InvalidParameter(
+                "epsilon must be given, got None: the guarantee that the bins are to keep; for example epsilon=1.0"
+            )
+        guarantee = self._guarantee(unit)
+        del guarantee["delta"]  # choices need none
+        number = _validate.count("n_bins", self.n_bins, minimum=2, maximum=1000)
+        width = rows.shape[1]
+        # mutant: each-column-of-bins-has-the-whole-budget
+        guarantee["epsilon"] = _validate.rounded(_validate.exact("epsilon", self.epsilon) / width, "down")
+        lower, upper = self._ends(width)
+        levels = [Fraction(i, number) for i in range(1, number)]
+        found = [private_quantiles(rows[:, i], levels, bounds=(lower[i], upper[i]), **guarantee) for i in range(width)]
+        inner = np.array([each.value for each in found])
+        self.bin_edges_ = np.column_stack([lower, inner, upper])
+        self.n_bins_ = np.full(width, number)
+        self.epsilon_ = float(self.epsilon)
+        self.event_ = ComposedEvent(events=tuple(each.event for each in found))
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return the number of the bin of each entry, from 0 to `n_bins` − 1.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            What is beyond the bounds is in the first or the last bin. An entry that is no number counts as the middle
+            of the bounds.
+
+        Returns
+        -------
+        (n, d) ndarray
 
         Raises
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If the names are not those of the columns.
+        ValueError, TypeError
+            If shape or dtype is not accepted.
         """
-        functions().check_is_fitted(self, "scale_")
-        seen = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = list(input_features)
-            if seen is not None and given != list(seen):
-                raise InvalidParameter("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise InvalidParameter("input_features should have length equal to number of features")
-            return np.array(given, dtype=object)
-        return np.array([f"x{i}" for i in range(self.n_features_in_)] if seen is None else list(seen), dtype=object)
+        edges = self._fitted("bin_edges_")
+        rows = self._rows(X)
+        middle = 0.5 * edges[:, 0] + 0.5 * edges[:, -1]
+        rows = np.where(np.isnan(rows), middle, rows)
+        places = [np.searchsorted(each[1:-1], column, side="right") for each, column in zip(edges, rows.T, strict=True)]
+        return np.column_stack(places).astype(np.float64)
+
+    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
+        """Fit, and return the bins of the same rows: these are not private.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            As for `fit`.
+        y : object
+            Not looked at.
+        unit : (n,) array, Series or list, optional
+            As for `fit`.
+
+        Returns
+        -------
+        (n, d) ndarray
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, ValueError, TypeError
+            As for `fit`.
+        """
+        return self.fit(X, unit=unit).transform(X)
+
+    def _ends(self, width: int) -> tuple[Floats, Floats]:
+        """Return the bounds of each column, all checked before anything is drawn."""
+        if not isinstance(self.bounds, (tuple, list)) or len(self.bounds) != 2:
+            raise _validate.out_of_domain("bounds", "a pair (lower, upper)", self.bounds, write="(0, 100)")
+        ends = []
+        for end in self.bounds:
+            numbers = np.asarray(end).ravel().tolist() if np.ndim(end) else [end] * width
+            if len(numbers) != width:
+                raise InvalidArray(f"bounds must be two numbers, or two sequences of {width}, got {len(numbers)}")
+            ends.append(np.array([_validate.finite("bounds", each) for each in numbers]))
+        if not (ends[0] < ends[1]).all():
+            raise InvalidParameter("bounds must be in ascending order in each column; leave constant columns out")
+        return ends[0], ends[1]
