@@ -190,7 +190,8 @@ def shares() -> bool:
     with_ends = fd.private_median(column, interval_level=0.9, **options).event
     top = fd.private_top(column, 3, categories=column, epsilon=1.0).event.events[:3]
     extreme = fd.private_max(column, **options).event
-    composed = several.events[0].events, with_ends.events, extreme.events, (*top, *top)
+    of_group = groups.max("x", **options).event.events[0]
+    composed = several.events[0].events, with_ends.events, extreme.events, of_group.events, (*top, *top)
     return any(sum(Fraction(part.epsilon) for part in each) > 2 for each in composed)
 
 

@@ -142,6 +142,10 @@ def deciles_of_groups(frame, **pay):
     return by_region(frame, rows_per_unit=2, **FIRST).quantiles("pay", [0.1, 0.9], bounds=(0, 100), epsilon=1.0, **pay)
 
 
+def largest_of_groups(frame, **pay):
+    return by_region(frame).max("pay", bounds=(0, 100), epsilon=1.0, **pay)
+
+
 def different(frame, **pay):
     return fd.private_distinct(frame["pay"], epsilon=1.0, **pay)
 
@@ -201,7 +205,7 @@ def scales(frame, **pay):
 
 
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
-PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups]
+PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups, largest_of_groups]
 PLAIN += [different, different_labels, found_codes, found_pairs]
 PLAIN += [moments_of_columns, bayes, scales]
 OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]

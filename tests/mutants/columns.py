@@ -912,8 +912,8 @@ MUTANTS = [
     (
         "the best candidate is released without noise",
         "largest-candidate-released-without-noise",
-        "looked_for, mechanism, drawn)",
-        "looked_for, type(mechanism)(scale=1e-9, sensitivity=1.0), drawn)",
+        "at, mechanism, drawn)",
+        "at, type(mechanism)(scale=1e-9, sensitivity=1.0), drawn)",
         "extremes",
     ),
     (

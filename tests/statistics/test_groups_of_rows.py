@@ -56,6 +56,7 @@ def test_tables_of_all_libraries_have_the_same_groups(library):
             lambda each: each.sum("value", bounds=(-2, 8), epsilon=1.0, source=seeded()),
             lambda each: each.mean("value", bounds=(-2, 8), epsilon=1.0, source=seeded()),
             lambda each: each.quantile("value", 0.5, bounds=(-2, 8), epsilon=1.0, source=seeded()),
+            lambda each: each.max("value", bounds=(-2, 8), epsilon=1.0, source=seeded()),
         ):
             assert statistic(found).value.tolist() == statistic(due).value.tolist()
     with pytest.raises(InvalidParameter, match=r"'keys'; it has key, value, unit"):
@@ -76,6 +77,8 @@ def every_statistic(frame, unit, rows, relation, delta):
     ]
     if relation is not REPLACE:
         results.append(found.quantile("value", 0.25, bounds=(-2, 8), num_candidates=9, epsilon=1.0))
+        results.append(found.max("value", bounds=(-2, 8), num_candidates=9, epsilon=1.0))
+        results.append(found.min("value", bounds=(-2, 8), rank=2, epsilon=1.0))
     if unit is None:
         column, key = frame["value"], frame["key"]
         keywords["max_contributions"] = rows
@@ -173,6 +176,31 @@ def test_quantiles_of_disjoint_groups_cost_as_much_as_one():
     assert accountant.epsilon(0.0) <= 0.5
     several = fd.private_group_by(FRAME, "key", keys=KEYS, rows_per_unit=3)
     assert several.quantile("value", 0.5, bounds=(0, 9), epsilon=0.5).event == EpsilonDeltaEvent(epsilon=0.5)
+
+
+@pytest.mark.parametrize("rank", [None, 0, 4])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_extremes_of_groups_are_those_of_their_columns_with_the_same_noise(rows, rank):
+    """Group by group, one after another: numbers and intervals, and what they cost together."""
+    rng = np.random.default_rng(3)
+    frame = {"key": rng.integers(0, 3, 900), "value": rng.gamma(2.0, 5.0, 900)}
+    frame["value"][::11] = np.nan
+    groups = fd.private_group_by(frame, "key", keys=[0, 1, 2], rows_per_unit=rows)
+    options = {"bounds": (0.0, 200.0), "rank": rank, "epsilon": 1.0}
+    for of_groups, of_column in ((groups.max, fd.private_max), (groups.min, fd.private_min)):
+        found = of_groups("value", source=seeded(), **options)
+        source, columns = seeded(), [frame["value"][frame["key"] == key] for key in range(3)]
+        alone = [of_column(each, source=source, max_contributions=rows, **options) for each in columns]
+
+        assert found.value.tolist() == [each.value for each in alone]
+        assert [tuple(each.interval(0.9)) for each in found] == [tuple(each.interval(0.9)) for each in alone]
+        assert found.labels == (0, 1, 2)
+        if rows == 1:
+            assert found.event == ParallelEvent(events=(alone[0].event,) * 3)
+        else:
+            assert found.event == EpsilonDeltaEvent(epsilon=1.0)
+    with pytest.raises(InvalidParameter, match="rank must be"):
+        groups.max("value", bounds=(0, 1), rank=-1, epsilon=1.0)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])

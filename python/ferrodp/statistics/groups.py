@@ -18,9 +18,8 @@ as Python compares them: rounded to floats two people could be one unit, and one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +40,7 @@ from ferrodp.statistics.counts import bin_places, check_binning, matching, place
 from ferrodp.statistics.estimate import Estimate, Sample, in_words
 from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.parts.exact import is_whole, passed
-from ferrodp.statistics.ranks import of_groups, quantiles
-from ferrodp.statistics.ranks.quantiles import ratios_of
+from ferrodp.statistics.ranks.by_group import ChoicesByGroup
 from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
@@ -93,7 +91,7 @@ class Bins(NamedTuple):
         return np.where((groups >= 0) & (places >= 0), groups * np.int64(len(self.labels)) + places, -1)
 
 
-class PrivateGroups:
+class PrivateGroups(ChoicesByGroup):
     """Rows in groups with public keys; made by `private_group_by`. Each statistic is one release about all groups.
 
     Attributes
@@ -448,181 +446,6 @@ class PrivateGroups:
         ((released,), event) = self._release(said, [part])
         labels = tuple((key, label) for key in self.keys for label in binned.labels)
         return self._estimate(spent, released, part, event, f"counts of {name} by group", labels)
-
-    @_arrays.quiet
-    def quantile(
-        self,
-        name: str,
-        quantile: Real,
-        *,
-        bounds: Bounds,
-        num_candidates: int | None = None,
-        interval_level: Real | None = None,
-        epsilon: Real | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-    ) -> Estimate[npt.NDArray[np.float64]]:
-        """Return a candidate near the quantile of a column in each group.
-
-        Parameters
-        ----------
-        name : str
-            A column of numbers, or of times as bounds are; missing ones are left out.
-        quantile, bounds, num_candidates, interval_level
-            As for `private_quantile`.
-        epsilon, source, ticket
-            As for `private_count`.
-
-        Returns
-        -------
-        Estimate
-            A float64 array, one candidate a key. Its event is a `ParallelEvent` where a unit has one row.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-            As for `private_quantile`. Nothing was drawn.
-        """
-        spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
-        ratio = quantiles.ratio_of(quantile)
-        what = f"quantiles {float(ratio):g} of {name} by group{self._of}"
-        return self._quantiles(spent, name, [ratio], (bounds, None, num_candidates), interval_level, what, self.keys)
-
-    def median(
-        self,
-        name: str,
-        *,
-        bounds: Bounds,
-        num_candidates: int | None = None,
-        interval_level: Real | None = None,
-        epsilon: Real | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-    ) -> Estimate[npt.NDArray[np.float64]]:
-        """Return a candidate near the median of a column in each group: the quantile 0.5.
-
-        Parameters
-        ----------
-        name, bounds, num_candidates, interval_level, epsilon, source, ticket
-            As for `quantile`.
-
-        Returns
-        -------
-        Estimate
-            As for `quantile`.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-            As for `private_quantile`. Nothing was drawn.
-
-        Examples
-        --------
-        >>> import ferrodp as fd
-        >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 600 + [50.0] * 400}
-        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
-        >>> groups.median("age", bounds=(0, 100), epsilon=4.0).value
-        array([30., 50.])
-        """
-        return self.quantile(
-            name,
-            0.5,
-            bounds=bounds,
-            num_candidates=num_candidates,
-            interval_level=interval_level,
-            epsilon=epsilon,
-            source=source,
-            ticket=ticket,
-        )
-
-    @_arrays.quiet
-    def quantiles(
-        self,
-        name: str,
-        quantiles: Sequence[Real],
-        *,
-        bounds: Bounds,
-        num_candidates: int | None = None,
-        interval_level: Real | None = None,
-        epsilon: Real | None = None,
-        source: NoiseSource | None = None,
-        ticket: Ticket | None = None,
-    ) -> Estimate[npt.NDArray[np.float64]]:
-        """Return candidates near several quantiles of a column in each group, with an equal share of ε each.
-
-        Parameters
-        ----------
-        name : str
-            A column of numbers, or of times as bounds are; missing ones are left out.
-        quantiles, bounds, num_candidates, interval_level
-            As for `private_quantiles`.
-        epsilon, source, ticket
-            As for `private_count`.
-
-        Returns
-        -------
-        Estimate
-            A float64 array, one candidate for each quantile of each key, those of a key one after another, in
-            ascending order; its labels are pairs of a key and a quantile.
-
-        Raises
-        ------
-        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
-            As for `private_quantiles`. Nothing was drawn.
-
-        Examples
-        --------
-        >>> import ferrodp as fd
-        >>> frame = {"region": ["north"] * 600 + ["south"] * 400, "age": [30.0] * 600 + [50.0] * 400}
-        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
-        >>> found = groups.quantiles("age", [0.25, 0.5], bounds=(0, 100), epsilon=4.0)
-        >>> found.value, found.labels[:2]
-        (array([30., 30., 50., 50.]), (('north', 0.25), ('north', 0.5)))
-        """
-        spent = budget(epsilon, 0.0, self._rows, _ADD_OR_REMOVE, source, ticket)
-        ratios = ratios_of(quantiles)
-        labels = tuple((key, float(ratio)) for key in self.keys for ratio in ratios)
-        what = f"quantiles of {name} by group{self._of}"
-        return self._quantiles(spent, name, ratios, (bounds, None, num_candidates), interval_level, what, labels)
-
-    def _quantiles(
-        self,
-        spent: Budget,
-        name: str,
-        ratios: list[Fraction],
-        among: tuple[Any, Any, Any],
-        level: Real | None,
-        what: str,
-        labels: tuple[Any, ...],
-    ) -> Estimate[npt.NDArray[np.float64]]:
-        if among[2] is not None:
-            _validate.count("num_candidates", among[2], minimum=2, maximum=quantiles.MAX_CANDIDATES)
-        if level is not None:
-            quantiles.level_of(level)
-        spent, ends = spent.timed(among[0], whole=True)
-        held = self._column(name, spent)
-        points = quantiles.among(ends, *among[1:], held)
-        # mutant: quantiles-of-a-group-with-the-whole-budget-each
-        share = spent.share(1, len(ratios))
-        found = [quantiles.sought(share, ratio, points, level) for ratio in ratios]
-        values: list[float] = []
-        laws: list[Any] = []
-
-        def choose(rows: npt.NDArray[np.float64], sources: Iterator[NoiseSource]) -> None:
-            chosen = [each.of(rows, sources) for each in found]
-            ascending = np.sort(np.array([each[0] for each in chosen]))
-            values.extend(ascending.tolist())
-            laws.extend(quantiles.laws(found, ascending, [each[1:] for each in chosen]) or ())
-
-        events = [event for each in found for event in each.events]
-        levels = ", ".join(f"{float(ratio):g}" for ratio in ratios)
-        said = self._said(spent, f"quantiles {levels}", name, points.ends(True))
-        event = of_groups.released(
-            said, held, self._present(held), self._size, events, choose, (points, ratios, level, self.keys, self._of)
-        )
-        return spent.estimate(
-            np.array(values, np.float64), None, event, what, labels=labels, _laws=tuple(laws) if laws else None
-        )
 
     def _said(
         self, spent: Budget, what: str, name: str | None = None, ends: tuple[float, float] | None = None

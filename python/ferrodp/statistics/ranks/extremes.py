@@ -37,8 +37,8 @@ end of an interval with level 0.95, whatever the other two are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,12 +46,12 @@ import numpy.typing as npt
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidParameter
-from ferrodp.events import NeighboringRelation
+from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import counts
 from ferrodp.statistics._budget import Bounds, Budget, budget
-from ferrodp.statistics._column import Column, Keep, Missing
+from ferrodp.statistics._column import Keep, Missing
 from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
@@ -317,24 +317,44 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, rows: Any, abo
     held = quantiles.ranked(spent, values, missing)
     points = quantiles.among(ends, candidates, number, held)
     spent = spent.says("maximum" if is_max else "minimum", values, points.ends(True))
+    sought = looked_for(spent, points, is_max, rank)
+    public = (sought.events, points, rank, is_max, spent.unit)
+    rows = passed_rows(lambda: _candidates.ordered(held), lambda: public)
+    sources = spent.sources(*sought.events, null_distance=None)
+    value, law = sought.of(rows, iter(sources))
+    return spent.estimate(value, None, quantiles.composed(sought.events), sought.what, law)
+
+
+class Looked(NamedTuple):
+    """An extreme that is looked for: what its choices cost, and how they are made; the rows are in ascending order."""
+
+    what: str
+    events: list[PrivacyEvent]
+    of: Callable[[Doubles, Iterator[NoiseSource]], tuple[float, Transformed]]
+
+
+def looked_for(spent: Budget, points: Among, is_max: bool, rank: Any) -> Looked:
+    """Return how the value that `rank` others exceed is looked for, or without a rank the extreme itself."""
+    what = "maximum" if is_max else "minimum"
     if rank is None:
-        return _found(spent, held, points, is_max)
+        return _by_three_choices(spent, points, is_max, what)
     few = points.few("down" if is_max else "up", *_FEW)
     target = _validate.count("rank", rank, minimum=0, maximum=2**33)
-    looked_for = _beyond(target, is_max)
-    mechanism = quantiles.mechanism(spent, looked_for)
-    rows = passed_rows(lambda: _candidates.ordered(held), lambda: (mechanism.event, points, target, is_max, spent.unit))
-    (drawn,) = spent.sources(mechanism.event, null_distance=None)
-    # mutant: largest-candidate-released-without-noise
-    chosen = few.choose(rows, looked_for, mechanism, drawn)
+    at = _beyond(target, is_max)
+    mechanism = quantiles.mechanism(spent, at)
     missed = few.number * math.exp(-target / mechanism.scale)
-    what = f"{'maximum' if is_max else 'minimum'} near rank {target}"
-    law = Transformed(_interval(missed, chosen, points, is_max))
-    return spent.estimate(chosen, None, mechanism.event, what, law)
+
+    def of(rows: Doubles, sources: Iterator[NoiseSource]) -> tuple[float, Transformed]:
+        drawn = next(sources)
+        # mutant: largest-candidate-released-without-noise
+        chosen = few.choose(rows, at, mechanism, drawn)
+        return chosen, Transformed(_interval(missed, chosen, points, is_max))
+
+    return Looked(f"{what} near rank {target}", [mechanism.event], of)
 
 
-def _found(spent: Budget, held: Column, points: Among, is_max: bool) -> Estimate[float]:
-    """Return an extreme by three choices: two candidates that lie within the values, and the extreme."""
+def _by_three_choices(spent: Budget, points: Among, is_max: bool, what: str) -> Looked:
+    """Return how an extreme is looked for: two candidates that lie within the values, and the extreme."""
     few = points.few("down" if is_max else "up", *_FEWER)
     # mutant: three-choices-of-an-extreme-with-the-whole-budget
     shares = [spent.share(part, sum(_SHARES)) for part in _SHARES]
@@ -342,15 +362,14 @@ def _found(spent: Budget, held: Column, points: Among, is_max: bool) -> Estimate
     looked_for = _beyond(_FURTHER * abs(within.rank.shift), is_max)
     further = quantiles.Choice(few, looked_for, quantiles.mechanism(shares[1], looked_for))
     event = quantiles.mechanism(shares[2], _beyond(1, is_max)).event
-    events = [within.mechanism.event, further.mechanism.event, event]
-    rows = passed_rows(lambda: _candidates.ordered(held), lambda: (events, points, is_max, spent.unit))
-    sources = iter(spent.sources(*events, null_distance=None))
-    inner, typical = within.of(rows, next(sources)), further.of(rows, next(sources))
-    found = _last(shares[2], points, inner, typical, is_max)
-    chosen = found.of(rows, next(sources))
-    end = min(inner, chosen) if is_max else max(inner, chosen)
-    law = Transformed(_interval(_MISSED, end, points, is_max))
-    return spent.estimate(chosen, None, quantiles.composed(events), "maximum" if is_max else "minimum", law)
+
+    def of(rows: Doubles, sources: Iterator[NoiseSource]) -> tuple[float, Transformed]:
+        inner, typical = within.of(rows, next(sources)), further.of(rows, next(sources))
+        chosen = _last(shares[2], points, inner, typical, is_max).of(rows, next(sources))
+        end = min(inner, chosen) if is_max else max(inner, chosen)
+        return chosen, Transformed(_interval(_MISSED, end, points, is_max))
+
+    return Looked(what, [within.mechanism.event, further.mechanism.event, event], of)
 
 
 def _last(spent: Budget, points: Among, inner: float, typical: float, is_max: bool) -> quantiles.Choice:
