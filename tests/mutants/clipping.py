@@ -155,7 +155,7 @@ MUTANTS = [
         "rows shorter than the bound are not normalized",
         "short-rows-not-normalized",
         "Some(stability) =>",
-        "_ if within => Fate::Keep { close: !clear },\n            Some(stability) =>",
+        "_ if within => Fate::Keep { near: !clear },\n            Some(stability) =>",
         "clip",
     ),
     (
