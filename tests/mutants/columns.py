@@ -982,7 +982,7 @@ MUTANTS = [
     (
         "groups beyond the bound of a unit count",
         "groups-beyond-the-bound-of-a-unit-count",
-        "np.append(held, False)[pair_of]",
+        "np.append(kept, False)[pair_of]",
         "True",
         "found keys",
     ),
@@ -1034,6 +1034,20 @@ MUTANTS = [
         "np.minimum(degrees, groups)",
         "np.minimum(degrees, 1)",
         "found keys",
+    ),
+    (
+        "keys far from the lowest one take the places of others",
+        "keys-far-from-the-lowest-take-the-places-of-others",
+        "inverse.reshape(-1) + (known.size - beyond.size)",
+        "inverse.reshape(-1)",
+        "labels of rows",
+    ),
+    (
+        "pairs of groups that are not wanted have a place",
+        "pair-of-a-group-that-is-not-wanted-has-a-place",
+        "np.where(kept, np.cumsum(kept) - 1, -1)",
+        "np.cumsum(kept) - 1",
+        "labels of rows",
     ),
     (
         "a key of one unit reaches the threshold of a union",

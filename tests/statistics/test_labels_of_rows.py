@@ -12,7 +12,10 @@ from scipy import stats
 import ferrodp as fd
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter
 from ferrodp.statistics._column import read
+from ferrodp.statistics._foreign import Numbers
+from ferrodp.statistics.keys import contributions
 from ferrodp.statistics.keys.contributions import rows_that_count, units
+from ferrodp.statistics.keys.labels import distinct
 
 DAY = datetime.date(2020, 1, 31)
 NOON = datetime.datetime(2020, 1, 31, 12)
@@ -287,3 +290,52 @@ def test_columns_of_arrow_without_rows_are_columns():
         for chunks in ([], [pyarrow.array([], kind)]):
             column = pyarrow.chunked_array(chunks, kind)
             assert abs(int(fd.private_count(column, epsilon=19.0))) <= 3
+
+
+RANGES = {
+    "all of a type": lambda low, high: (low, high),
+    "few near the lowest": lambda low, high: (low, low + 100),
+    "few near the highest": lambda low, high: (high - 100, high),
+    "near zero": lambda low, high: (max(low, -5), 120),
+}
+
+
+@pytest.mark.parametrize("size", [3, 999, 1000, 5000])
+@pytest.mark.parametrize("ends", RANGES.values(), ids=RANGES.keys())
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "u4", "i8", "u8"])
+def test_integers_have_the_places_that_a_sort_gives_them(dtype, ends, size):
+    """Those near the lowest are found in a table, the others are sorted: the highest of all is among them."""
+    rng = np.random.default_rng(size)
+    limits = np.iinfo(dtype)
+    values = rng.integers(*ends(int(limits.min), int(limits.max)), size, dtype=dtype, endpoint=True)
+    for last in (values[-1], limits.max):
+        values[-1] = last
+        different, places = np.unique(values, return_inverse=True)
+        found = distinct(Numbers(values, None, False))
+
+        assert list(found.entries) == different.tolist()
+        assert list(found.order) == [("", each) for each in different.tolist()]
+        assert np.array_equal(found.codes, places)
+        assert np.array_equal(contributions.units(Numbers(values, None, False)), places)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pairs_of_wanted_groups_are_those_of_their_rows_alone(seed):
+    """Against a table of pairs in the order of their first rows."""
+    rng = np.random.default_rng(seed)
+    owners, codes = rng.integers(-1, 5, seed), rng.integers(-1, 6, seed)
+    wanted = np.append(rng.random(6) < 0.5, False)
+    for groups, (pair_of, firsts) in (
+        (codes, contributions.pairs(owners, codes)),
+        (
+            np.where(wanted[codes], codes, -1),
+            contributions.pairs_among(contributions.pairs(owners, codes), codes, wanted),
+        ),
+    ):
+        rows = list(zip(owners.tolist(), groups.tolist(), strict=True))
+        known = {}
+        expected = [known.setdefault(row, len(known)) if min(row) >= 0 else -1 for row in rows]
+
+        assert pair_of.tolist() == expected
+        assert [rows[first] for first in firsts] == list(known)
+        assert firsts.tolist() == [rows.index(pair) for pair in known]

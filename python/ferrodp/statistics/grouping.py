@@ -23,7 +23,7 @@ from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.counts import MAX_BINS, matching, placed, public_labels
 from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
-from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, units
+from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, pairs_among, units
 from ferrodp.statistics.keys.labels import Values, combined, counted, distinct, together
 from ferrodp.statistics.keys.union import rounds
 from ferrodp.statistics.parts.exact import check_owners, check_source
@@ -319,10 +319,12 @@ def _by_union(
     drawn = _source(spent)
     if owners is None:
         owners = np.arange(values.codes.size)
-    firsts = pairs(owners, values.codes)[1]
+    held = pairs(owners, values.codes)
+    firsts = held[1]
     found = keys._found(owners[firsts], values.codes[firsts], len(values.entries), groups, drawn)
     known = np.zeros(len(values.entries) + 1, np.bool_)
     known[found] = True
     # rows of found keys alone take the places of a unit: which keys those are is released
-    codes = limit.counted(np.where(known[values.codes], values.codes, -1), owners, coins)
+    held = pairs_among(held, values.codes, known)
+    codes = limit.counted(np.where(known[values.codes], values.codes, -1), owners, coins, held)
     return _kept(found, frame, values, codes, limit, spent, of)[0]

@@ -61,8 +61,14 @@ class Contribution(NamedTuple):
             few += "s" * (self.groups > 1)
         return f", of {'at most' if keep == 'random' else 'the first'} {few} a unit"
 
-    def counted(self, codes: Places, owners: Places | None, coins: NoiseSource | None) -> Places:
-        """Return the group of each row, −1 for rows that do not count.
+    def counted(
+        self,
+        codes: Places,
+        owners: Places | None,
+        coins: NoiseSource | None,
+        held: tuple[Places, Places] | None = None,
+    ) -> Places:
+        """Return the group of each row, −1 for rows that do not count; `held` is what `pairs` returns, if it is known.
 
         Of each unit so many groups are kept, of each of those so many rows, and of these so many in all; each time a
         random subset, or the first ones without a source. All of it is decided by the rows of the unit and by coins of
@@ -74,10 +80,10 @@ class Contribution(NamedTuple):
             # mutant: rows-beyond-the-bound-of-a-unit-count
             return np.where(rows_that_count(owners, self.rows, coins), codes, -1)
         codes = np.where(owners >= 0, codes, -1)
-        pair_of, firsts = pairs(owners, codes)
-        held = rows_that_count(owners[firsts], self.groups, coins)
+        pair_of, firsts = pairs(owners, codes) if held is None else held
+        kept = rows_that_count(owners[firsts], self.groups, coins)
         # mutant: groups-beyond-the-bound-of-a-unit-count
-        codes = np.where((pair_of >= 0) & np.append(held, False)[pair_of], codes, -1)
+        codes = np.where((pair_of >= 0) & np.append(kept, False)[pair_of], codes, -1)
         # mutant: rows-beyond-the-bound-of-a-group-count
         codes = np.where(rows_that_count(np.where(codes >= 0, pair_of, -1), self.rows_per_group, coins), codes, -1)
         if self.rows < self.groups * self.rows_per_group:
@@ -120,14 +126,28 @@ def pairs(owners: Places, codes: Places) -> tuple[Places, Places]:
     """
     known = np.flatnonzero((owners >= 0) & (codes >= 0))
     width = int(codes.max(initial=0)) + 1
-    joined = owners[known].astype(np.int64) * width + codes[known]
-    _, firsts, inverse = np.unique(joined, return_index=True, return_inverse=True)
-    order = np.argsort(firsts, kind="stable")
-    rank = np.empty(order.size, np.intp)
-    rank[order] = np.arange(order.size)
+    joined = owners[known].astype(np.int64)
+    joined *= width
+    joined += codes[known]
+    order = np.argsort(joined, kind="stable")  # of equal ones the first row is first
+    ascending = joined[order]
+    starts = np.ones(order.size, np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=starts[1:])
+    is_first = np.zeros(order.size, np.bool_)
+    is_first[order[starts]] = True
+    rank = np.cumsum(is_first) - 1
     found = np.full(owners.size, -1, np.intp)
-    found[known] = rank[inverse.reshape(-1)]
-    return found, known[firsts[order]]
+    found[known[order]] = rank[order[starts]][np.cumsum(starts) - 1]
+    return found, known[is_first]
+
+
+def pairs_among(held: tuple[Places, Places], codes: Places, wanted: npt.NDArray[np.bool_]) -> tuple[Places, Places]:
+    """Return the same for the rows of wanted groups alone, from the pairs of all: their order is that of those."""
+    pair_of, firsts = held
+    kept = wanted[codes[firsts]]
+    # mutant: pair-of-a-group-that-is-not-wanted-has-a-place
+    places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
+    return places[pair_of], firsts[kept]
 
 
 def units(found: Numbers | Labels) -> Places:
@@ -150,6 +170,10 @@ def _of_numbers(found: Numbers) -> Places:
     values, missing = found.values, found.nulls
     if values.dtype.kind == "f":
         missing = ~np.isfinite(values) if missing is None else missing | ~np.isfinite(values)
+    if values.dtype.kind in "iu" and missing is None and values.size:
+        lowest = values.min()
+        if int(values.max()) - int(lowest) < 2 * values.size:
+            return _of_near_integers(values, lowest)
     ascending = np.sort(values if missing is None else values[~missing])
     different = np.ones(ascending.size, np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=different[1:])
@@ -161,6 +185,26 @@ def _of_numbers(found: Numbers) -> Places:
         # mutant: missing-ids-are-one-unit
         codes[missing] = -1
     return codes
+
+
+def _of_near_integers(values: npt.NDArray[Any], lowest: Any) -> Places:
+    """Return the same for integers of a range that is not much larger than their number, without a sort."""
+    parts = [slice(start, start + PART) for start in range(0, values.size, PART)]
+    there = np.zeros(2 * values.size, np.bool_)
+    for part in parts:
+        there[_above(values[part], lowest)] = True
+    dtype = np.int32 if there.size < 2**31 else np.intp
+    places = np.cumsum(there, dtype=dtype)
+    codes: Places = np.empty(values.size, dtype)
+    for part in parts:
+        codes[part] = places[_above(values[part], lowest)] - 1
+    return codes
+
+
+def _above(values: npt.NDArray[Any], lowest: Any) -> npt.NDArray[np.int64]:
+    """Return how far integers are above the lowest one: less than 2⁶³, also where they are unsigned."""
+    above = values - lowest if values.dtype.kind == "u" else values.astype(np.int64) - int(lowest)
+    return np.asarray(above, np.int64)
 
 
 def rows_that_count(owners: Places, rows: int, drawn_from: NoiseSource | None) -> npt.NDArray[np.bool_]:

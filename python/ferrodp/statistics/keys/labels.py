@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,8 @@ class Values(NamedTuple):
     """For each row the place of its value among all values, −1 for none; these values, and how they sort."""
 
     codes: Places
-    entries: list[Any]
-    order: list[Any]
+    entries: Sequence[Any]
+    order: Sequence[Any]
 
 
 def distinct(found: Numbers | Labels) -> Values:
@@ -37,11 +38,53 @@ def distinct(found: Numbers | Labels) -> Values:
     present = np.isfinite(found.values) if found.values.dtype.kind == "f" else np.ones(found.values.size, bool)
     if found.nulls is not None:
         present &= ~found.nulls
-    numbers, inverse = np.unique(found.values[present], return_inverse=True)
-    codes = np.full(found.values.size, -1, np.intp)
-    codes[present] = inverse
-    entries = [entry + 0.0 if isinstance(entry, float) else entry for entry in numbers.tolist()]
-    return Values(codes, entries, [("", entry) for entry in entries])
+    numbers, inverse = _ascending(found.values if present.all() else found.values[present])
+    codes = inverse
+    if codes.size < found.values.size:
+        codes = np.full(found.values.size, -1, np.intp)
+        codes[present] = inverse
+    return Values(codes, Entries(numbers), Entries(numbers, are_sorted_by=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Entries(Sequence[Any]):
+    """Numbers as those of Python, or how they sort, made as they are read."""
+
+    numbers: npt.NDArray[Any]
+    are_sorted_by: bool = False
+
+    def __len__(self) -> int:
+        return self.numbers.size
+
+    def __getitem__(self, place: Any) -> Any:
+        entry = self.numbers[place].item()
+        entry = entry + 0.0 if isinstance(entry, float) else entry
+        return ("", entry) if self.are_sorted_by else entry
+
+
+def _ascending(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Places]:
+    """Return the different numbers in ascending order, and the place of each row among them.
+
+    Of integers, those less than so many above the lowest one as there are rows need no sort: a table says which occur.
+    """
+    if values.dtype.kind not in "iu" or values.size < 1000:
+        numbers, places = np.unique(values, return_inverse=True)
+        return numbers, places.reshape(-1)
+    lowest = values.min()
+    above = values.astype(np.int64).view(np.uint64) - np.uint64(int(lowest) % 2**64)  # modulo 2⁶⁴: below that
+    near = above < np.uint64(values.size)
+    index = above[near].astype(np.intp)
+    there = np.zeros(values.size, np.bool_)
+    there[index] = True
+    table = np.cumsum(there) - 1
+    beyond, inverse = np.unique(above[~near], return_inverse=True)
+    known = np.concatenate([np.flatnonzero(there).astype(np.uint64), beyond])
+    places = np.empty(values.size, np.intp)
+    places[near] = table[index]
+    # mutant: keys-far-from-the-lowest-take-the-places-of-others
+    places[~near] = inverse.reshape(-1) + (known.size - beyond.size)
+    wide = known + np.uint64(int(lowest) % 2**64)
+    return wide.view(np.int64).astype(values.dtype) if values.dtype.kind == "i" else wide.astype(values.dtype), places
 
 
 def _placed(found: tuple[str, Any, Any] | None, table: dict[tuple[str, Any], int], entries: list[Any]) -> int:
