@@ -99,7 +99,8 @@ def environment(name: str) -> Path:
 
 def install(python: Path, wanted: list[str], *options: str) -> None:
     """Install with uv, which the environment gets if there is none; with pip if that fails, without the options."""
-    folders = [str(Path(sys.executable).parent), str(python.parent), os.environ["PATH"]]
+    programs = [Path(sys.executable).parent, python.parent, ROOT / ".venv" / "bin"]
+    folders = [*map(str, programs), os.environ["PATH"]]
     if shutil.which("uv", path=os.pathsep.join(folders)) is None:
         subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], capture_output=True)
     uv = shutil.which("uv", path=os.pathsep.join(folders))
