@@ -2,6 +2,7 @@
 
 KILLERS = {
     "ids of units": "pytest tests/statistics/test_ids_of_units.py",
+    "dates of files": "pytest tests/cli/test_cli_stats_dates.py",
     "found keys of a shell": "pytest tests/cli/test_cli_stats_found.py -k 'charge or enough or paid'",
     "statistics": "pytest tests/statistics/test_statistics.py",
     "variance's tickets": "pytest tests/tickets/test_ticketed_releases.py -k variance",
@@ -93,6 +94,13 @@ MUTANTS = [
         "for each in around)",
         "for each in around[:1])",
         "planned tables",
+    ),
+    (
+        "a text that is no date counts as a day",
+        "texts-that-are-no-dates-count-as-a-day",
+        "[read(str(entry).strip()) for",
+        "[read(str(entry).strip()) or read('2026-06-01') for",
+        "dates of files",
     ),
     (
         "a plan takes its errors from the rows of the file",

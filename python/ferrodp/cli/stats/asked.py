@@ -6,10 +6,12 @@ import argparse
 import datetime
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from ferrodp.errors import FerroError
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics.keys.contributions import Contribution
+from ferrodp.statistics.rows.calendars import CalendarBins, Every
 
 
 class Asked(NamedTuple):
@@ -29,6 +31,8 @@ class Asked(NamedTuple):
     """What is not given, as a refusal: all that a plan can do without."""
     way: str = ""
     """How it is given."""
+    calendar: CalendarBins | None = None
+    """Bins of a column of dates or times."""
 
 
 class Keys(NamedTuple):
@@ -36,6 +40,8 @@ class Keys(NamedTuple):
 
     column: str
     keys: tuple[str, ...]
+    calendar: CalendarBins | None = None
+    """Days, months or other parts of a calendar that are the keys."""
     missing: str = ""
     way: str = ""
 
@@ -73,6 +79,7 @@ class Condition(NamedTuple):
         return tuple(self.written.split(","))
 
 
+_CALENDAR = re.compile(r"(?P<column>.+?):(?P<start>\d[^.]*)\.\.(?P<end>\d[^.]*):(?P<part>[a-z]+)")
 _CONDITION = re.compile(r"(?P<column>[^<>=!]+)(?P<operator>!=|<=|>=|=|<|>)(?P<value>.+)")
 
 
@@ -164,27 +171,54 @@ def distinct(text: str) -> Asked:
     return Asked("distinct", text)
 
 
+def calendar(text: str) -> tuple[str, CalendarBins] | None:
+    """Parse ``COLUMN:START..END:PART``; None if a text has no such two dates."""
+    found = _CALENDAR.fullmatch(text)
+    if found is None:
+        return None
+    start: datetime.date | None = moment(found["start"])
+    end: datetime.date | None = moment(found["end"])
+    part = next((part for part in get_args(Every) if part == found["part"]), None)
+    if start is None or end is None or part is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not COLUMN:START..END:PART with two dates, such as day:2026-01-01..2027-01-01:month, and one "
+            f"of the parts {', '.join(get_args(Every))}"
+        )
+    # Without times of day the bins are of dates, as which datetimes count, too.
+    if len(found["start"]) == len(found["end"]) == len("2026-01-01") and part != "hour":
+        start, end = (datetime.date(each.year, each.month, each.day) for each in (start, end))
+    try:
+        return found["column"], CalendarBins(start, end, part)
+    except FerroError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
 def histogram(text: str) -> Asked:
-    """Parse ``COLUMN:EDGE,EDGE,...`` or ``COLUMN=NAME,NAME,...``."""
+    """Parse ``COLUMN:EDGE,EDGE,...``, ``COLUMN=NAME,NAME,...`` or ``COLUMN:START..END:PART``."""
+    if (of_dates := calendar(text)) is not None:
+        return Asked("histogram", of_dates[0], calendar=of_dates[1])
     if "=" in text:
         found = keys(text)
         return Asked("histogram", found.column, categories=found.keys)
     if ":" not in text:
         refused = f"argument --histogram: {text!r} is not COLUMN:EDGE,... or COLUMN=NAME,..., such as age:0,20,120"
         way = f"public edges or names: --histogram {text}:EDGE,EDGE,... or {text}=NAME,NAME,..."
+        way += f" or, of dates, {text}:START..END:month"
         return Asked("histogram", text, missing=refused, way=way)
     column, numbers = _after_colon(text)
     return Asked("histogram", column, numbers)
 
 
 def keys(text: str) -> Keys:
-    """Parse ``COLUMN=NAME,NAME,...``."""
+    """Parse ``COLUMN=NAME,NAME,...`` or ``COLUMN:START..END:PART``."""
+    if (of_dates := calendar(text)) is not None:
+        return Keys(of_dates[0], (), of_dates[1])
     column, equals, names = text.partition("=")
     if column and not equals:
         refused = f"argument --group-by: {text!r} is not COLUMN=NAME,NAME,..., such as region=north,south"
         refused += "; or add --find-keys threshold:1e-6, which finds its keys at a price"
         way = f"public keys: --group-by {column}=KEY,KEY,...; or add --find-keys threshold:1e-6, which finds them"
-        return Keys(column, (), refused, way)
+        return Keys(column, (), missing=refused, way=way)
     if not (column and equals and names):
         raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,..., such as region=north,south")
     return Keys(column, tuple(names.split(",")))

@@ -83,14 +83,15 @@ def _bounded(name: str, help: str) -> Any:
         dest="asked",
         type=_asked.histogram,
         metavar="COLUMN:EDGE,...",
-        help="counts between public edges; COLUMN=NAME,NAME,... of public names",
+        help="counts between public edges; COLUMN=NAME,NAME,... of public names; COLUMN:START..END:PART by "
+        "the calendar, such as day:2026-01-01..2027-01-01:month (also hour, day, week, quarter, year)",
     ),
     *_crossed.OPTIONS,
     option(
         "--group-by",
         type=_asked.keys,
         metavar="COLUMN=KEY,...",
-        help="of each group, with public keys; COLUMN alone with --find-keys",
+        help="of each group, with public keys; COLUMN:START..END:PART by the calendar; COLUMN alone with --find-keys",
     ),
     *_found.OPTIONS,
     option(
@@ -152,6 +153,9 @@ def stats(args: Args, console: Console) -> Report:
           -o ages.csv
       ferrodp stats visits.csv --count --group-by town \
           --find-keys threshold:1e-6 --unit patient --groups-per-unit 1 \
+          --epsilon 1
+      ferrodp stats visits.csv --count --unit patient --rows-per-unit 5 \
+          --group-by day:2026-01-01..2027-01-01:day --groups-per-unit 5 \
           --epsilon 1
       ferrodp stats visits.csv --table region=north,south age:0,18,65,120 \
           --epsilon 1 --delta 1e-6

@@ -26,6 +26,10 @@ Columns: TypeAlias = "list[Asked | int]"
 def axis(text: str) -> Asked:
     """Parse ``COLUMN=NAME,NAME,...`` or ``COLUMN:EDGE,EDGE,...``."""
     found = _asked.histogram(text)
+    if found.calendar is not None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not COLUMN=NAME,... or COLUMN:EDGE,...; by the calendar there are --histogram and --group-by"
+        )
     if not found.missing:
         return found
     refused = f"{text!r} is not COLUMN=NAME,... or COLUMN:EDGE,..., such as region=north,south"

@@ -105,8 +105,11 @@ def check(args: Args, limit: Contribution) -> None:
         raise InvalidParameter(
             "--find-keys must come with a column, got none; add --group-by COLUMN, whose keys are found"
         )
-    if args.group_by.keys:
-        given = f"{args.group_by.column}={','.join(args.group_by.keys)}"
+    if args.group_by.keys or args.group_by.calendar is not None:
+        keys = (
+            ",".join(args.group_by.keys) or f"days from {args.group_by.calendar.start} to {args.group_by.calendar.end}"
+        )
+        given = f"{args.group_by.column}={keys}"
         raise InvalidParameter(
             f"--group-by must have no keys with --find-keys, got {given}; write --group-by {args.group_by.column}"
         )

@@ -192,7 +192,8 @@ def _of_even_values(asked: Asked, part: EpsilonDeltaEvent, setting: Setting, siz
     lower, upper = asked.numbers[:2]
     values, limit = np.linspace(lower, upper, size), setting.limit
     if setting.by is not None:
-        keys = range(1 if len(setting.by.keys) == 1 else 2)  # the noise of two keys is that of many
+        number = len(setting.by.keys if setting.by.calendar is None else setting.by.calendar.starts)
+        keys = range(1 if number == 1 else 2)  # the noise of two keys is that of many
         groups = statistics.private_group_by(
             {"key": np.tile(keys, size), "values": np.repeat(values, len(keys))},
             "key",

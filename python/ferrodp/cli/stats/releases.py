@@ -11,7 +11,7 @@ import numpy as np
 from ferrodp import statistics
 from ferrodp._base import _validate
 from ferrodp.cli.stats import crossed
-from ferrodp.cli.stats.asked import Asked, Finding, Setting
+from ferrodp.cli.stats.asked import Asked, Finding, Setting, moment
 from ferrodp.cli.stats.columns import Read, Table
 from ferrodp.cli.stats.found import Found, rule
 from ferrodp.errors import InvalidParameter
@@ -19,6 +19,7 @@ from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics import Estimate
 from ferrodp.statistics.marginals.released import PrivateMarginals
+from ferrodp.statistics.rows.times import read_texts
 from ferrodp.tickets import Ticket
 
 NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram", *crossed.KINDS)
@@ -42,7 +43,7 @@ def ids(asked: list[Asked], setting: Setting) -> str | None:
 
 
 def _is_named(asked: Asked) -> bool:
-    return bool(asked.categories) or asked.kind == "distinct"
+    return bool(asked.categories) or asked.calendar is not None or asked.kind == "distinct"
 
 
 def share(epsilon: float, delta: float, asked: Asked, number: int, noised: int) -> EpsilonDeltaEvent:
@@ -94,14 +95,15 @@ def releaser(
         frame: dict[str, Any] = {}
         for each in asked:
             if each.column is not None:
-                frame[_held(each)] = (read.names if each.categories else read.numbers)[each.column]
-        frame |= {"groups": read.names[by.column]}
+                frame[_held(each)] = _values(read, each)
+        groups_of = read.names[by.column]
+        frame |= {"groups": groups_of if by.calendar is None else read_texts(groups_of, moment)}
         frame |= {} if setting.unit is None else {"units": read.names[setting.unit]}
         finds = setting.finding is not None
         groups = statistics.private_group_by(
             frame,
             "groups",
-            keys=rule(setting) if finds else table.keys(by.column, by.keys),
+            keys=rule(setting) if finds else by.calendar or table.keys(by.column, by.keys),
             unit=None if setting.unit is None else "units",
             rows_per_unit=limit.rows,
             groups_per_unit=limit.groups if limit.is_by_group else None,
@@ -150,9 +152,9 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
         return statistics.private_histogram(read.names[asked.column], categories=names, **more)
     if asked.kind == "distinct":
         return statistics.private_distinct(read.names[asked.column], **more)
-    values = read.numbers[asked.column]
+    values = _values(read, asked)
     if asked.kind == "histogram":
-        return statistics.private_histogram(values, bins=asked.numbers, **more)
+        return statistics.private_histogram(values, bins=asked.calendar or asked.numbers, **more)
     ends = (asked.numbers[0], asked.numbers[1])
     if asked.kind == "quantiles":
         return statistics.private_quantiles(values, asked.quantiles, bounds=ends, **more)
@@ -169,7 +171,16 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
 
 def _held(asked: Asked) -> str:
     """Return what a column is called in the table of groups."""
-    return f"{'names' if asked.categories else 'values'} of {asked.column}"
+    kind = "names" if asked.categories else "values" if asked.calendar is None else "times"
+    return f"{kind} of {asked.column}"
+
+
+def _values(read: Read, asked: Asked) -> Any:
+    """Return the column that a statistic is about."""
+    assert asked.column is not None
+    if asked.calendar is not None:
+        return read_texts(read.names[asked.column], moment)
+    return (read.names if asked.categories else read.numbers)[asked.column]
 
 
 def _by_group(
@@ -194,7 +205,7 @@ def _by_group(
     if asked.column is None:
         return groups.count(**more)
     if asked.kind == "histogram":
-        bins = {"categories": names} if asked.categories else {"bins": asked.numbers}
+        bins = {"categories": names} if asked.categories else {"bins": asked.calendar or asked.numbers}
         return groups.histogram(_held(asked), **bins, **more)
     release = {"sum": groups.sum, "mean": groups.mean, "variance": groups.variance}[asked.kind]
     return release(_held(asked), bounds=ends, **more)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,3 +209,16 @@ def of_bounds(bounds: Any) -> tuple[Clock | None, Any]:
         write = f"({bounds[1]!r}, {bounds[0]!r})" if upper < lower else "two different times"
         raise InvalidParameter(f"bounds must be in ascending order, got {_validate.shown(bounds)}; write {write}")
     return clock, (lower, upper)
+
+
+def read_texts(found: Numbers | Labels, read: Callable[[str], Any]) -> Numbers | Labels:
+    """Return a column of texts as the times that these say, by `read`, which returns None for what is none.
+
+    What a row becomes depends on its own text. Columns of other types are left as they are: their statistic refuses
+    those that hold no times.
+    """
+    if isinstance(found, Numbers) or found.kind != "strings" or found.entries is None:
+        return found
+    # mutant: texts-that-are-no-dates-count-as-a-day
+    entries = [read(str(entry).strip()) for entry in found.entries]
+    return replace(found, kind="a list", entries=entries, is_list=True, all_different=False)
