@@ -43,7 +43,7 @@ def does(line: str) -> str:
 
 def visits(line: str) -> str:
     """Write a table of ages and regions, and return the arguments of a command that reads it."""
-    Path("visits.csv").write_text("age,region\n30,north\n40,south\n", encoding="utf-8")
+    Path("visits.csv").write_text("age,region,day\n30,north,2026-05-01\n40,south,\n", encoding="utf-8")
     return f"stats visits.csv --epsilon 1 {line}"
 
 
@@ -179,6 +179,11 @@ STATISTICS = [
         "; add --group-by COLUMN=KEY,...",
         lambda c: says(visits("--count --groups-per-unit 2"), code=4),
         lambda c: does(visits("--count --group-by region=north --groups-per-unit 2")),
+    ),
+    Hint(
+        "is not COLUMN:START..END:PART with two dates, such as day:2026-01-01..2027-01-01:month",
+        lambda c: says(visits("--histogram day:2026-01-01..2026-02-30:month"), code=2),
+        lambda c: does(visits("--histogram day:2026-01-01..2027-01-01:month")),
     ),
     Hint(
         "is not COLUMN=VALUE,VALUE,... or COLUMN>=VALUE, such as region=north or 'age>=18'",
