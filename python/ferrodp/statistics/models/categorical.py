@@ -219,7 +219,7 @@ def private_categorical_bayes(
     -----
     One row adds 1 to the count of its class and to at most one count of each column: d + 1 in L1 norm, and d + 1 in
     squared L2 norm. k rows move the counts by at most k times a row: L1 k(d + 1), squared L2 k²(d + 1). Where a unit is
-    replaced, its counts U ≥ 0 give way to V ≥ 0: L1 |U| + |V| ≤ 2k(d + 1), and squared L2 |U|² − 2UV + |V|² ≤
+    replaced, its counts U ≥ 0 give way to V ≥ 0: L1 ‖U‖₁ + ‖V‖₁ ≤ 2k(d + 1), and squared L2 ‖U‖² − 2UV + ‖V‖² ≤
     2k²(d + 1), for UV ≥ 0. All of these are attained. See the page *Models over exact sums* of the proofs.
 
     For δ = 0 the noise is discrete Laplace for the L1 norm [GRS09]. Otherwise it is Gaussian for the L2 norm, rounded
