@@ -239,7 +239,7 @@ def group_cases():
         (groups.sum, {"name": "value", "bounds": (0.0, 4.0)}),
         (groups.mean, {"name": "value", "bounds": (0.0, 4.0)}),
         (groups.quantile, {"name": "value", "quantile": 0.5, "bounds": (0.0, 4.0)}),
-        (groups.max, {"name": "value", "bounds": (0.0, 4.0)}),
+        (groups.max, {"name": "value", "bounds": (0.0, 4.0), "rank": 1}),
     ]:
 
         def release(method=method, arguments=arguments, **more):
