@@ -75,7 +75,7 @@ def private_rows_per_unit(
     -------
     Estimate
         Its value is an int from 1 to `at_most`. Its interval, up to `at_most`, holds the largest number of rows of a
-        unit, with a probability that the rank gives: 0.95 for the default.
+        unit, or `at_most` if that is more, with a probability that the rank gives: 0.95 for the default.
 
     Raises
     ------

@@ -33,7 +33,7 @@ use crate::sample::standard::{NORMAL_GRID_BITS, NORMALS_PER_CHUNK, Normals, Prec
 /// Vectors in one unit of work for a thread.
 const VECTORS_PER_TASK: usize = 16;
 
-/// Coordinates that are in memory at once where products are summed, and sums side by side.
+/// Coordinates that are in memory at once where products are summed, and independent partial sums.
 const COORDINATES_PER_CHUNK: usize = 512;
 const LANES_PER_SUM: usize = 16;
 
