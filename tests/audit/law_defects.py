@@ -62,7 +62,6 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "the rows of a unit move one bin of the bounds by one": ("bounds, several rows",),
     "the best candidate is released without noise": ("largest",),
     "each row of a unit counts as a unit of its own": ("rows of a unit",),
-    "the number of rows of a unit that is the best is released without noise": ("rows of a unit",),
     "groups without rows get no noise": ("counts of groups",),
     "rows beyond the bound of a unit count": ("counts of groups",),
     "all rows of a unit in a column count": ("columns of units",),

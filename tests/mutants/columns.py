@@ -932,13 +932,6 @@ MUTANTS = [
         "rows per unit",
     ),
     (
-        "the number of rows of a unit that is the best is released without noise",
-        "largest-number-of-rows-released-without-noise",
-        "-wanted), mechanism, drawn)",
-        "-wanted), type(mechanism)(scale=1e-9, sensitivity=1.0), drawn)",
-        "rows per unit",
-    ),
-    (
         "a row counts as no candidate",
         "rows-at-no-candidate",
         "0.5 * points[:-1] + 0.5 * points[1:]",

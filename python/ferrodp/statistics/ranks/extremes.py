@@ -353,6 +353,11 @@ def looked_for(spent: Budget, points: Among, is_max: bool, rank: Any) -> Looked:
     return Looked(f"{what} near rank {target}", [mechanism.event], of)
 
 
+def rank_within(spent: Budget, points: Among) -> int:
+    """Return the rank whose choice of a maximum lies beyond all values with a probability of at most 5 percent."""
+    return -_nearby(spent, points.few("down", *_FEW), True).rank.shift
+
+
 def _by_three_choices(spent: Budget, points: Among, is_max: bool, what: str) -> Looked:
     """Return how an extreme is looked for: two candidates that lie within the values, and the extreme."""
     few = points.few("down" if is_max else "up", *_FEWER)

@@ -17,31 +17,26 @@ choice is above what every unit has with probability 0.05 at most, by the tail i
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
-from ferrodp.errors import InvalidParameter
 from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import budget, name_of
 from ferrodp.statistics._column import read
-from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys.contributions import units
 from ferrodp.statistics.parts.exact import check_owners, passed_rows
-from ferrodp.statistics.ranks import quantiles
-from ferrodp.statistics.ranks.candidates import Listed, Rank
+from ferrodp.statistics.ranks import extremes
+from ferrodp.statistics.ranks.quantiles import Among
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_rows_per_unit"]
 
 _MOST = 2**20
-_MISSED = 0.05
-"""The probability with which the choice may be above what every unit has, at the rank of the default."""
 
 
 @_arrays.quiet
@@ -108,27 +103,17 @@ def private_rows_per_unit(
     spent = budget(epsilon, 0.0, 1, neighboring_relation, source, ticket)
     most = _validate.count("at_most", at_most, minimum=2, maximum=_MOST)
     wanted = None if rank is None else _validate.count("rank", rank, minimum=0, maximum=2**33)
-    few = Listed(np.arange(1.0, most + 1.0), "down")
-    # Of two tables that differ in one unit the utilities of rank 0 move one way; those of other ranks may not.
-    mechanism = quantiles.mechanism(spent, Rank(1, 1, -1 if wanted is None else -wanted))
+    points = Among(np.arange(1.0, most + 1.0), 1.0, float(most), True)
     if wanted is None:
-        wanted = few.reach(mechanism, _MISSED)
-        if wanted > 2**33:
-            raise InvalidParameter("epsilon must be larger, or rank be given: its default is beyond all units that fit")
+        wanted = extremes.rank_within(spent, points)
+    looked_for = extremes.looked_for(spent, points, True, wanted)
     check_owners(unit)
     owners = units(read(unit, "unit"))
     numbers = np.bincount(owners[owners >= 0])
     # mutant: rows-of-a-unit-are-units-of-their-own
     rows = np.sort(np.minimum(numbers[numbers > 0], most)).astype(np.float64)
-    held = passed_rows(lambda: rows, lambda: (mechanism.event, most, wanted))
+    held = passed_rows(lambda: rows, lambda: (looked_for.events, most, wanted))
     spent = spent._replace(words=spent.words._replace(unit=name_of(unit)), whole_units=True)
     spent = spent.says("rows of a unit", None, (1.0, float(most)))
-    (drawn,) = spent.sources(mechanism.event, null_distance=None)
-    # mutant: largest-number-of-rows-released-without-noise
-    chosen = int(few.choose(held, Rank(1, 1, -wanted), mechanism, drawn))
-    missed = few.number * math.exp(-wanted / mechanism.scale)
-
-    def interval(level: float) -> tuple[float, float]:
-        return (1.0, float(most)) if missed > 1.0 - level else (float(chosen), float(most))
-
-    return spent.estimate(chosen, None, mechanism.event, f"rows of a unit near rank {wanted}", Transformed(interval))
+    value, law = looked_for.of(held, iter(spent.sources(*looked_for.events, null_distance=None)))
+    return spent.estimate(int(value), None, looked_for.events[0], f"rows of a unit near rank {wanted}", law)
