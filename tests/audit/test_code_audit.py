@@ -201,3 +201,12 @@ def test_rows_of_groups_are_two_clip_norms_apart():
     rows = np.array([[100.0, 0.0], [-300.0, 0.0], [0.0, 50.0], [0.0, -200.0]])
     others = [np.where(np.arange(4)[:, None] == i, 0.0, rows) for i in range(4)]
     assert not audit_code(code, rows, others, accounted=plan.event).findings
+
+
+def test_what_is_chosen_again_is_not_taken_for_noise_that_was_not_drawn():
+    """It returns a float, one of two of which it is almost sure, so that each run returns what the first did."""
+
+    def near_the_largest(rows):
+        return fd.private_max(rows, candidates=[0.0, 9.0], rank=1, epsilon=20.0).value
+
+    assert not audit_code(near_the_largest, np.full(40, 9.0)).violation

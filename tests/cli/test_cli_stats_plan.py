@@ -151,7 +151,11 @@ LACKING = [
     (("--mean", "age"), "public bounds: --mean age:LOWER,UPPER"),
     (("--quantiles", "age"), "public bounds and quantiles: --quantiles age:LOWER,UPPER:Q,Q,..."),
     (("--quantiles", "age:0,99"), "quantiles: --quantiles age:0,99:Q,Q,..."),
-    (("--histogram", "region"), "public edges or names: --histogram region:EDGE,EDGE,... or region=NAME,NAME,..."),
+    (
+        ("--histogram", "region"),
+        "public edges or names: --histogram region:EDGE,EDGE,... or region=NAME,NAME,... or, of dates, "
+        "region:START..END:month",
+    ),
     (
         ("--count", "--group-by", "region"),
         "public keys: --group-by region=KEY,KEY,...; or add --find-keys threshold:1e-6, which finds them",

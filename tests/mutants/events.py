@@ -408,6 +408,13 @@ MUTANTS = [
         "canaries",
     ),
     (
+        "a choice that comes again is taken for noise that was not drawn",
+        "choice-made-twice-passes-for-noise-without-a-draw",
+        'seen.norm in ("L1", "L2") and',
+        "",
+        "code audits",
+    ),
+    (
         "costs that have no lower bound are not compared",
         "costs-without-a-lower-bound-not-compared",
         "costs[0].lower <= 0.0",

@@ -240,10 +240,9 @@ def _repeated(
     code: Callable[[Any], Any], dataset: Any, log: Sequence[Observation], relation: NeighboringRelation | None
 ) -> list[Finding]:
     """Return whether fresh runs have the noise of the first: in two more, so that chance hardly does it."""
-    drawn = [each for each in log if each.output.dtype.kind == "f" and each.output.size]
-    if not drawn:
+    same = {i for i, each in enumerate(log) if _is_of_noise(each)}
+    if not same:
         return []
-    same = set(range(len(log)))
     for _ in range(2):
         with record(neighboring_relation=relation) as again:
             code(dataset)
@@ -253,10 +252,19 @@ def _repeated(
     return [Finding("noise", None, f"release {min(same) + 1} has the same noise in every run")]
 
 
+def _is_of_noise(seen: Observation) -> bool:
+    """Return whether chance hardly repeats the output: not so of integers, nor of a choice or an answer among few.
+
+    Noise of floats is on a grid of about 1/4096 of its deviation or finer, so that a number comes twice more with a
+    probability below 1e-8. Choices and answers are recorded as such by their norms, those of the largest utility and of
+    the coordinates that differ, whatever type they have.
+    """
+    # mutant: choice-made-twice-passes-for-noise-without-a-draw
+    return seen.norm in ("L1", "L2") and seen.output.dtype.kind == "f" and bool(seen.output.size)
+
+
 def _is_same_noise(then: Observation, now: Observation) -> bool:
-    if then.output.dtype.kind != "f" or not then.output.size or then.output.shape != now.output.shape:
-        return False
-    return bool(np.array_equal(then.output, now.output))
+    return now.output.dtype.kind == "f" and np.array_equal(then.output, now.output)
 
 
 def _accounted(
