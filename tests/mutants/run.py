@@ -1,8 +1,9 @@
 """Apply every mutant to a copy of the sources, one after the other, and see that its killer notices.
 
-Run as `python tests/mutants/run.py [--only TEXT] [--record FILE] [--built] [--list]`. All of them take hours, so no
-other command runs it. The copy is built in a target folder of its own, which is kept from run to run. First every
-killer has to pass on the unchanged copy. Exit code 1 if a mutant survived, 2 if one could not be built or applied.
+Run as `python tests/mutants/run.py [--only TEXT] [--file TEXT] [--record FILE] [--built] [--list]`. All of them take
+hours, so no other command runs it. The copy is built in a target folder of its own, which is kept from run to run.
+First every killer has to pass on the unchanged copy. Exit code 1 if a mutant survived, 2 if one could not be built or
+applied.
 
 ``--record FILE`` keeps what was killed, so that a later run repeats only mutants whose file, or whose killer's command
 or test files, have changed since: an interrupted run goes on where it was. Changes elsewhere are not looked at; a run
@@ -106,11 +107,13 @@ def main() -> int:
     """Run the chosen mutants and print what became of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="run the mutants whose name or killer holds this text")
+    parser.add_argument("--file", default="", help="run the mutants of files whose path holds this text")
     parser.add_argument("--record", type=Path, help="a file of mutants that were killed: leave those out, add others")
     parser.add_argument("--built", action="store_true", help="run mutants of Python alone, with the installed module")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     options = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if options.only in mutant.name or options.only in mutant.killer]
+    chosen = [mutant for mutant in chosen if options.file in str(file_of(mutant, ROOT))]
     if options.built:
         chosen = [mutant for mutant in chosen if needs_no_build(mutant)]
     if options.record and options.record.exists():
