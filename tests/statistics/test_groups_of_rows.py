@@ -11,7 +11,7 @@ from scipy import stats
 import ferrodp as fd
 from ferrodp.accounting import EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PureDpAccountant
 from ferrodp.errors import InvalidArrayType, InvalidParameter, InvalidType, TicketError, WeakPrivacyWarning
-from ferrodp.statistics import groups
+from ferrodp.statistics._budget import budget
 from ferrodp.statistics.keys.contributions import contribution
 from ferrodp.testing import record, replay
 
@@ -390,7 +390,7 @@ def test_keys_and_groups_of_a_million_rows_take_no_longer_than_a_few_passes():
     """Time is measured in `benches`; here memory and exactness: sums of 10^6 rows are those of integers."""
     codes, values = np.arange(1_000_000) % 1000, np.linspace(-5.0, 7.0, 1_000_000)
     found = fd.private_group_by({"k": codes, "v": values}, "k", keys=range_array(1000))
-    part = found._sum(groups.budget(1.0, 0.0, 1, NeighboringRelation.ADD_OR_REMOVE_ONE, None, None), "v", (-5.0, 6.0))
+    part = found._sum(budget(1.0, 0.0, 1, NeighboringRelation.ADD_OR_REMOVE_ONE, None, None), "v", (-5.0, 6.0))
     parts = np.trunc(np.clip(values, -5.0, 6.0) / part.width * 2**22).astype(np.int64)
     whole, beyond = part.exact()
     assert (whole * 2**22 + beyond).tolist() == [sum(parts[key::1000].tolist()) for key in range(1000)]

@@ -1,6 +1,6 @@
 """Choices in groups of rows: quantiles, medians, minima and maxima of a column in each group.
 
-What they cost is in the docstring of `of_groups`; utilities and intervals are those of `quantiles` and `extremes`.
+What they cost is in the docstring of `disjoint`; utilities and intervals are those of `quantiles` and `extremes`.
 """
 
 from __future__ import annotations
@@ -18,37 +18,18 @@ from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Bounds, Budget, budget
 from ferrodp.statistics._column import Column
-from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics.estimate import Estimate
-from ferrodp.statistics.ranks import extremes, of_groups, quantiles
+from ferrodp.statistics.groups import disjoint
+from ferrodp.statistics.groups.rows import RowsInGroups
+from ferrodp.statistics.ranks import extremes, quantiles
 from ferrodp.statistics.ranks.quantiles import Among, ratios_of
 from ferrodp.tickets import Ticket
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-Places = npt.NDArray[np.signedinteger[Any]]
 
 
-class ChoicesByGroup:
+class ChoicesByGroup(RowsInGroups):
     """The choices of a `PrivateGroups`, which is one."""
-
-    keys: tuple[Any, ...]
-    _rows: int
-    _of: str
-
-    @property
-    def _size(self) -> int:
-        raise NotImplementedError
-
-    def _column(self, name: str, spent: Budget) -> Column:
-        raise NotImplementedError
-
-    def _present(self, found: Numbers | Labels | Column) -> Places:
-        raise NotImplementedError
-
-    def _said(
-        self, spent: Budget, what: str, name: str | None = None, ends: tuple[float, float] | None = None
-    ) -> Budget:
-        raise NotImplementedError
 
     @_arrays.quiet
     def quantile(
@@ -277,7 +258,7 @@ class ChoicesByGroup:
 
         words = "maxima" if is_max else "minima"
         said = self._said(spent, words, name, points.ends(True))
-        event = of_groups.released(
+        event = disjoint.released(
             said, held, self._present(held), self._size, looked_for.events, choose,
             (points, rank, is_max, self.keys, self._of),
         )  # fmt: skip
@@ -322,7 +303,7 @@ class ChoicesByGroup:
         events = [event for each in found for event in each.events]
         levels = ", ".join(f"{float(ratio):g}" for ratio in ratios)
         said = self._said(spent, f"quantiles {levels}", name, points.ends(True))
-        event = of_groups.released(
+        event = disjoint.released(
             said, held, self._present(held), self._size, events, choose, (points, ratios, level, self.keys, self._of)
         )
         return spent.estimate(
