@@ -244,6 +244,12 @@ NOT_FOUND: dict[str, str] = {
     "units whose rows are in two partitions count in both": _PARTS,
     "rows of a unit are not brought together": _PARTS,
     "ids that are equal are sent to two places": _PARTS,
+    "a rank among rows is read as one among different numbers": _PARTS,
+    "numbers of a file are left out of a sum": _PARTS,
+    "files are merged up to the last number of the block that reaches furthest": _PARTS,
+    "rows of one partition are left on the disk": _PARTS,
+    "rows that count as a rank's number, and are out of its reach, are not counted": "columns of an audit are short: "
+    "all of their steps are found at once",
     "missing times count as the first day": "a row that counts wrongly still moves a mean by what is charged",
     "the last bin of a calendar holds what follows it": "a row is in one bin all the same",
     "missing times are in a bin of the calendar": "a row is in one bin all the same",

@@ -10,6 +10,7 @@ _COST = "what a release is said to cost, and so what may follow it: the release 
 _REFUSAL = "what is refused, or when: nothing that sound code releases changes"
 _RECORD = "what an audit records of a release, or a label says of it"
 _TIME = "time: the same integers are drawn"
+_DISK = "who may read rows that wait on a disk, and how long they are there: what is released is the same"
 
 _NAMES: dict[str, tuple[str, ...]] = {
     _TICKETS: (
@@ -194,6 +195,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "coins of canaries are tossed again where a run goes on",
         "sums of a plan are recorded as one clip norm apart, whatever it protects",
     ),
+    _DISK: ("rows on a disk may be read by others", "rows of units stay on the disk after the call"),
     _TIME: ("releases forget that their time was to be fixed",),
 }
 

@@ -1,8 +1,10 @@
 """Statistics of tables in partitions: integers, event and payment of one process, or a refusal before it."""
 
+import contextlib
 import datetime
 import decimal
 import fractions
+import gc
 import itertools
 import math
 import os
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -23,7 +26,7 @@ from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidTy
 from ferrodp.statistics import models
 from ferrodp.statistics.keys.routes import routes_of
 from ferrodp.statistics.models._sums import Summed
-from ferrodp.statistics.parts import exact
+from ferrodp.statistics.parts import exact, multisets
 from ferrodp.statistics.parts.unions import Different, Tally
 
 ROWS, PARTS = 600, 5
@@ -267,6 +270,77 @@ def test_what_is_released_of_partitions_is_what_is_released_of_their_table(relea
             assert np.array_equal(alone.interval(0.9), spread.interval(0.9))
 
 
+@pytest.mark.parametrize("release", PLAIN + OF_UNITS, ids=lambda each: each.__name__)
+def test_with_rows_and_numbers_on_a_disk_the_same_is_released(release, seed, tmp_path, monkeypatch):
+    monkeypatch.setattr(multisets, "FEW", 3)
+    monkeypatch.setattr(multisets, "_ALL", 3)
+    frame, unit = table(), "person" if release in OF_UNITS else None
+    alone = release(frame, source=seed(), ticket=None)
+    for executor in (None, ThreadPoolExecutor(2)):
+        options = {"executor": executor, "scratch": tmp_path, "source": seed()}
+        spread = private_statistic(cut(frame), release, unit=unit, **options)
+        assert numbers(alone) == numbers(spread)
+        assert alone.event == spread.event
+        assert not [*tmp_path.iterdir()]
+
+
+class Watching:
+    """A release that keeps which files there are while it counts, and fails if it is so wanted."""
+
+    def __init__(self, folder, fails):
+        self.folder, self.fails, self.seen = folder, fails, set()
+
+    def __call__(self, frame, **pay):
+        self.seen.update((each.is_dir(), each.stat().st_mode & 0o777) for each in self.folder.rglob("*"))
+        if self.fails and len(frame["pay"]):
+            raise OSError("no space")
+        return deciles(frame, **pay)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_on_the_disk_is_for_its_owner_alone_and_gone_in_the_end(fails, tmp_path):
+    old, release = os.umask(0), Watching(tmp_path, fails)
+    try:
+        with contextlib.ExitStack() as stack:
+            if fails:
+                stack.enter_context(pytest.raises(OSError, match="no space"))
+            executor = stack.enter_context(ThreadPoolExecutor(3))
+            private_statistic(cut(table()), release, unit="person", executor=executor, scratch=tmp_path)
+    finally:
+        os.umask(old)
+    assert release.seen == {(True, 0o700), (False, 0o600)}
+    assert not [*tmp_path.iterdir()]
+
+
+def dies_with_rows(frame, **pay):
+    if len(frame["pay"]):
+        os._exit(1)
+    return deciles(frame, **pay)
+
+
+def test_a_worker_that_dies_leaves_nothing_on_the_disk(tmp_path):
+    with ProcessPoolExecutor(2) as pool, pytest.raises(BrokenProcessPool):
+        private_statistic(cut(table()), dies_with_rows, unit="person", executor=pool, scratch=tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path):
+    with pytest.raises(InvalidType, match="scratch must be the path"):
+        private_statistic(cut(table()), total, scratch=3)
+    with pytest.raises(InvalidParameter, match="scratch must be a folder"):
+        private_statistic(cut(table()), total, scratch=tmp_path / "none")
+
+
+def test_a_partition_that_was_counted_is_not_kept_in_memory():
+    frame = table()
+    kept = weakref.ref(frame["pay"])
+    state = statistics.Part(total, None).count(frame)
+    del frame
+    gc.collect()
+    assert kept() is None
+    assert len(state.columns["pay"]) == 0
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "lists"])
 @pytest.mark.parametrize("release", [total_of_units, counts_of_groups, tables], ids=lambda each: each.__name__)
 def test_tables_of_all_libraries_are_partitions(library, release, seed):
@@ -455,6 +529,15 @@ def test_ids_that_are_equal_go_one_way_and_many_ids_go_many():
     # each of four counts is binomial about 1000 with a deviation of 27.4; 7 of them are left with chance 2.6e-12
     assert np.abs(np.bincount(routes.astype(int), minlength=4) - 1000).max() < 192
     assert len({int(each) for each in ways(np.arange(100.0))}) == 100
+
+
+def test_routes_of_integers_are_those_of_python():
+    near = [sign * (factor * (2**61 - 1) + off) for sign in (-1, 1) for factor in range(4) for off in (-2, -1, 0, 1, 2)]
+    known = [*near, 2**63 - 1, -(2**63), *np.random.default_rng(0).integers(-(2**63), 2**63 - 1, 200).tolist()]
+    assert ways(np.array(known)).tolist() == ways(known).tolist() == [hash(each) % 2**64 for each in known]
+    large = [2**64 - 1, 2**63, 7]
+    assert ways(np.array(large, np.uint64)).tolist() == ways(large).tolist()
+    assert ways(np.array([-1, -128], np.int8)).tolist() == ways([-1, -128]).tolist()
 
 
 def test_routes_are_the_same_in_every_process():

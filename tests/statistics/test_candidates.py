@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import ferrodp as fd
 from ferrodp.statistics._column import column
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import candidates
 from ferrodp.statistics.ranks.candidates import Decimals, Digits, Linear, Rank, Steps
 from reference import selection
@@ -34,9 +35,16 @@ def plain_utilities(steps, candidates, unit, target):
     return found
 
 
+class OfSteps(Ascending):
+    """Steps in the place of rows."""
+
+    def steps(self, start, stop, step):
+        return super().steps(start, stop, lambda each: each)
+
+
 def of_runs(grid, steps, rank, cap):
     """The utility and weight of every step, from the runs."""
-    low, high, utilities = grid.runs(np.sort(np.array(steps, np.int64)), rank, cap)
+    low, high, utilities = grid.runs(OfSteps(np.sort(np.array(steps, np.int64))), rank, cap)
     found = {}
     for first, last, utility in zip(low.tolist(), high.tolist(), utilities.tolist(), strict=True):
         found |= dict.fromkeys(range(first, last + 1), utility)
@@ -138,7 +146,7 @@ def test_a_choice_has_the_law_of_weights_and_utilities(rows):
     draws = 6_000
     mechanism = fd.PermuteAndFlip.calibrated(epsilon=2.0, sensitivity=3.0)
     present, rank = [x for x in rows if not math.isnan(x)], Rank.of(Fraction(1, 4))
-    rows = candidates.ordered(column(np.array(rows, np.float64), "drop"))
+    rows = Ascending(candidates.ordered(column(np.array(rows, np.float64), "drop")))
     found = Counter(SMALL.choose(rows, rank, mechanism, seeded(i)) for i in range(draws))
     steps = [round(min(max(x, -3.0), 4.0)) for x in present]
     utilities = np.array(plain_utilities(steps, range(-3, 5), 4, len(steps)))
@@ -193,7 +201,7 @@ def test_memory_of_the_cap_is_that_of_its_ranks():
     steps = np.arange(10**6)
     mechanism = fd.PermuteAndFlip.calibrated(epsilon=1.0, sensitivity=1.0)
     grid = Decimals(0.0, 1e9, whole=False)
-    low, high, utilities = grid.runs(steps, Rank.of(Fraction(1, 2)), grid.cap(mechanism))
+    low, high, utilities = grid.runs(OfSteps(steps), Rank.of(Fraction(1, 2)), grid.cap(mechanism))
 
     assert low.size == high.size == utilities.size < 2 * (grid.cap(mechanism) + 4) + 1
     assert candidates._FINEST == 10**12
@@ -218,7 +226,7 @@ def test_a_choice_among_weights_and_whole_candidates_has_their_law():
     """
     grid, draws = Decimals(0.0, 1.0, False), 3_000
     mechanism = fd.PermuteAndFlip.calibrated(epsilon=2.0, sensitivity=1.0)
-    found = [grid.choose(np.array([0.5003]), Rank(1, 2), mechanism, seeded(i)) for i in range(draws)]
+    found = [grid.choose(Ascending(np.array([0.5003])), Rank(1, 2), mechanism, seeded(i)) for i in range(draws)]
     step = round(0.5003 / 10.0**grid.power)
     near = [
         copies * int(level.up_to(step) - level.up_to(step - 1))

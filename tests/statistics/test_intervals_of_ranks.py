@@ -15,6 +15,7 @@ from ferrodp.accounting import NeighboringRelation
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import ComposedEvent, ParallelEvent
 from ferrodp.statistics._budget import budget
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import candidates, quantiles
 from ferrodp.statistics.ranks.candidates import Listed, Rank
 from ferrodp.testing import record
@@ -31,7 +32,7 @@ def seeded(number):
 def law(choice, rows):
     """Every step that a choice is among, and its probability."""
     grid = choice.among
-    low, high, utilities = grid.runs(grid.steps(np.sort(rows)), choice.rank, grid.cap(choice.mechanism))
+    low, high, utilities = grid.runs(Ascending(np.sort(rows)), choice.rank, grid.cap(choice.mechanism))
     steps = np.arange(grid.ends[0], grid.ends[1] + 1)
     of_steps = utilities[np.searchsorted(high, steps)]
     assert all(low[np.searchsorted(high, steps)] <= steps)

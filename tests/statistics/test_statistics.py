@@ -22,6 +22,7 @@ from ferrodp.accounting.curves import hockey_stick_epsilon
 from ferrodp.errors import InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.statistics import _budget, _column, counts, moments, sums
 from ferrodp.statistics._column import column, read
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import candidates
 from ferrodp.statistics.ranks.candidates import Listed, Rank
 
@@ -219,7 +220,7 @@ def test_utilities_of_quantiles_move_by_no_more_than_their_sensitivity(missing, 
     def utilities(values):
         among, rank = Listed(points), Rank.of(ratio)
         rows = candidates.ordered(column(np.array(values, np.float64), missing))
-        low, high, of_runs = among.runs(among.steps(rows), rank, 10**9)
+        low, high, of_runs = among.runs(Ascending(rows), rank, 10**9)
         found = of_runs[[next(i for i in range(low.size) if low[i] <= c <= high[i]) for c in range(6)]]
         if missing == "drop":
             counted = [value for value in values if not math.isnan(value)]

@@ -9,20 +9,23 @@ from __future__ import annotations
 import contextvars
 import operator
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from ferrodp._base import _validate
+from ferrodp.distributed import scratch as _scratch
 from ferrodp.distributed import tree
+from ferrodp.distributed.scratch import Split
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.random import NoiseSource
 from ferrodp.statistics.keys.routes import columns_of, joined, routes_of, taken, type_of
 from ferrodp.statistics.parts import exact
 from ferrodp.statistics.parts.exact import Counted
+from ferrodp.statistics.parts.multisets import kept
 from ferrodp.tickets import Ticket
 
 __all__ = ["private_statistic"]
@@ -52,6 +55,8 @@ class Part:
     release: Callable[..., Any]
     unit: str | None
     load: Callable[[Any], Any] | None = None
+    scratch: str | None = None
+    """The folder where rows wait for others of their units, and multisets of many numbers for their sum."""
 
     def __call__(self, partition: Any) -> State:
         """Count a partition."""
@@ -60,7 +65,18 @@ class Part:
     def count(self, columns: Columns) -> State:
         """Count a table."""
         found = contextvars.Context().run(exact.counted, self.release, columns, self.unit)
-        return State(found, {name: column[:0] for name, column in columns.items()})
+        none = np.zeros(0, np.intp)  # a copy without rows: a view would keep them
+        return self.stored(State(found, {name: taken(column, none) for name, column in columns.items()}))
+
+    def join(self, *states: State) -> State:
+        """Return the state of all their rows."""
+        return self.stored(join(*states))
+
+    def stored(self, state: State) -> State:
+        """Return the same state; with a folder, what is large of it is there."""
+        if self.scratch is None:
+            return state
+        return replace(state, counted=replace(state.counted, integers=kept(state.counted.integers, self.scratch)))
 
     def columns(self, partition: Any) -> Columns:
         """Return the columns of a partition by name."""
@@ -69,12 +85,21 @@ class Part:
 
     def split(self, partition: Any, pieces: int) -> list[Columns]:
         """Return the rows of a partition in so many tables: all rows of a unit are in the same one everywhere."""
+        return [*self._split(partition, pieces)]
+
+    def split_to_disk(self, partition: Any, pieces: int) -> Split:
+        """Return the same tables, in a file of the folder."""
+        assert self.scratch is not None
+        return Split.of(self._split(partition, pieces), self.scratch)
+
+    def _split(self, partition: Any, pieces: int) -> Iterator[Columns]:
         assert self.unit is not None
         columns = self.columns(partition)
         # mutant: rows-of-a-unit-are-counted-where-they-were
         routes = routes_of(columns, self.unit) % np.uint64(pieces)
-        places = [np.flatnonzero(routes == piece) for piece in range(pieces)]
-        return [{name: taken(column, each) for name, column in columns.items()} for each in places]
+        for piece in range(pieces):
+            places = np.flatnonzero(routes == piece)
+            yield {name: taken(column, places) for name, column in columns.items()}
 
     def count_pieces(self, *pieces: Columns) -> State:
         """Count the tables of one piece of all partitions, in the order of these."""
@@ -82,6 +107,11 @@ class Part:
         if len(types) > 1:
             raise InvalidArray(_TYPES)
         return self.count({name: joined([piece[name] for piece in pieces]) for name in pieces[0]})
+
+    def count_from_disk(self, piece: int, *splits: Split) -> State:
+        """Count the tables of one piece, which are in files."""
+        # mutant: piece-of-one-partition-left-on-the-disk
+        return self.count_pieces(*(split.piece(piece) for split in splits))
 
 
 _TYPES = (
@@ -125,6 +155,11 @@ def run(
     given = tree.distinct(partitions, part, identity)  # type: ignore[arg-type]  # of which it reads `load`
     if part.unit is None:
         counted = [tasks.submit(0, part, partition) for partition in given]
+    elif part.scratch is not None:
+        listed = list(given)
+        pieces = min(len(listed), MOST_PIECES)  # a piece has about as many rows as a partition
+        files = [tasks.submit(0, part.split_to_disk, partition, pieces) for partition in listed]
+        counted = [tasks.submit(1, part.count_from_disk, piece, *files) for piece in range(pieces)]
     else:
         listed = list(given)
         pieces = max(1, min(len(listed), 4 * tasks.workers, MOST_PIECES))
@@ -137,9 +172,20 @@ def run(
     if not counted:
         raise InvalidParameter("partitions must hold one partition at least, of which columns and types are known")
     state = tasks.result(
-        tree.reduced(counted, lambda _, each: each, lambda height, _, nodes: tasks.submit(height, join, *nodes))
+        tree.reduced(
+            _handed_over(counted),
+            lambda _, each: each,
+            lambda height, _, nodes: tasks.submit(height, part.join, *nodes),
+        )
     )
     return exact.released(part.release, state.columns, part.unit, state.counted, source=source, ticket=ticket)
+
+
+def _handed_over(references: list[Any]) -> Iterator[Any]:
+    """Yield references and forget them: what they stand for is freed once it is joined."""
+    references.reverse()
+    while references:
+        yield references.pop()
 
 
 def check(release: object, unit: object, load: object) -> Part:
@@ -165,6 +211,7 @@ def private_statistic(
     unit: str | None = None,
     load: Callable[[Any], Any] | None = None,
     executor: Executor | None = None,
+    scratch: str | os.PathLike[str] | None = None,
     source: NoiseSource | None = None,
     ticket: Ticket | None = None,
 ) -> Any:
@@ -190,6 +237,11 @@ def private_statistic(
         Called on the worker with a partition; returns its table. It must depend on the partition alone.
     executor : concurrent.futures.Executor, optional
         By default partitions are counted here, one after another.
+    scratch : path, optional
+        A folder on a disk that all workers share, for tables that do not fit in memory. Rows wait there until all of
+        their units are there, without noise, and numbers of quantiles, in a folder that this user alone may read. It is
+        deleted when the call returns or raises; a process that is killed leaves it, so choose an encrypted disk. By
+        default both are in memory.
     source : NoiseSource, optional
         None, or a seeded source for tests.
     ticket : Ticket, optional
@@ -244,12 +296,18 @@ def private_statistic(
     >>> round(found.standard_error)
     283
     """
-    part = check(release, unit, load)
+    checked = check(release, unit, load)
     if executor is not None and not isinstance(executor, Executor):
         raise _validate.wrong_type(
             "executor", "a concurrent.futures.Executor or None", executor, write="ThreadPoolExecutor(8)"
         )
-    return run(_OnExecutor(executor), partitions, part, lambda _: None, source=source, ticket=ticket)
+    with _scratch.folder(scratch) as folder:
+        tasks, part = _OnExecutor(executor), replace(checked, scratch=folder)
+        try:
+            return run(tasks, partitions, part, lambda _: None, source=source, ticket=ticket)
+        finally:
+            if folder is not None:
+                tasks.end()
 
 
 class _OnExecutor:
@@ -258,15 +316,26 @@ class _OnExecutor:
     def __init__(self, executor: Executor | None) -> None:
         self.executor = executor
         self.workers = 1 if executor is None else min(os.cpu_count() or 1, 8)
+        self.running: set[Future[Any]] = set()
 
     def submit(self, height: int, function: Callable[..., Any], *arguments: Any) -> Any:
         here = [each.result() if isinstance(each, Future) else each for each in arguments]
-        if self.executor is None or function in (operator.getitem, join):
+        if self.executor is None or function is operator.getitem or getattr(function, "__func__", None) is Part.join:
             return _done(function(*here))
-        return self.executor.submit(function, *here)
+        found = self.executor.submit(function, *here)
+        self.running.add(found)
+        found.add_done_callback(self.running.discard)  # and its result is freed
+        return found
 
     def result(self, reference: Any) -> Any:
         return reference.result()
+
+    def end(self) -> None:
+        """Wait until no task runs; those that have not begun are canceled."""
+        left = [*self.running]
+        for each in left:
+            each.cancel()
+        wait(left)
 
 
 def _done(value: Any) -> Future[Any]:

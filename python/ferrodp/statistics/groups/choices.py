@@ -21,6 +21,7 @@ from ferrodp.statistics._column import Column
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.groups import disjoint
 from ferrodp.statistics.groups.rows import RowsInGroups
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import extremes, quantiles
 from ferrodp.statistics.ranks.quantiles import Among, ratios_of
 from ferrodp.tickets import Ticket
@@ -253,7 +254,7 @@ class ChoicesByGroup(RowsInGroups):
         looked_for = extremes.looked_for(spent, points, is_max, rank)
         found: list[tuple[float, Any]] = []
 
-        def choose(rows: npt.NDArray[np.float64], sources: Iterator[NoiseSource]) -> None:
+        def choose(rows: Ascending, sources: Iterator[NoiseSource]) -> None:
             found.append(looked_for.of(rows, sources))
 
         words = "maxima" if is_max else "minima"
@@ -294,7 +295,7 @@ class ChoicesByGroup(RowsInGroups):
         values: list[float] = []
         laws: list[Any] = []
 
-        def choose(rows: npt.NDArray[np.float64], sources: Iterator[NoiseSource]) -> None:
+        def choose(rows: Ascending, sources: Iterator[NoiseSource]) -> None:
             chosen = [each.of(rows, sources) for each in found]
             ascending = np.sort(np.array([each[0] for each in chosen]))
             values.extend(ascending.tolist())

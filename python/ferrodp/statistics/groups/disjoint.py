@@ -18,6 +18,7 @@ from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget
 from ferrodp.statistics._column import Column
 from ferrodp.statistics.parts.exact import passed_groups
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import candidates, quantiles
 
 Doubles = npt.NDArray[np.float64]
@@ -29,12 +30,12 @@ def released(
     codes: npt.NDArray[np.signedinteger[Any]],
     size: int,
     events: Sequence[PrivacyEvent],
-    choose: Callable[[Doubles, Iterator[NoiseSource]], None],
+    choose: Callable[[Ascending, Iterator[NoiseSource]], None],
     public: Any,
 ) -> PrivacyEvent:
     """Make all choices about each group, and return what they cost; `events` are those of one group.
 
-    `choose` gets the rows of a group in ascending order, and a source for each choice; `public` is what else it
+    `choose` gets the rows of a group, and a source for each choice; `public` is what else it
     depends on.
     """
     of_group = quantiles.composed(events)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ferrodp.errors import InvalidArray, InvalidParameter
 from ferrodp.statistics._column import column_of, names_of, read
-from ferrodp.statistics._foreign import Labels
+from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics.keys.contributions import units
 
 __all__: list[str] = []
@@ -40,11 +40,26 @@ def routes_of(columns: dict[str, Any], unit: str) -> npt.NDArray[np.uint64]:
         keys = list(found.compared())
         routes = np.array([*map(_route, keys), 0], np.uint64)
         return routes[:-1] if found.entries is None else routes[found.values]
+    if found.values.dtype.kind in "iu":
+        return _of_integers(found)
     owners = units(found)
     firsts = np.zeros(owners.max(initial=-1) + 2, np.intp)
     firsts[owners] = np.arange(owners.size)  # a row of each unit; −1, rows without one, is last
     routes = np.array([*map(_route, found.values[firsts[:-1]].tolist()), 0], np.uint64)
     return routes[owners]
+
+
+def _of_integers(found: Numbers) -> npt.NDArray[np.uint64]:
+    """Return the numbers of `_route` for integers, without a loop: Python's hash is a remainder of 2⁶¹ − 1."""
+    is_negative = found.values < 0
+    wide = found.values.astype(np.uint64)  # modulo 2⁶⁴
+    np.negative(wide, out=wide, where=is_negative)
+    wide %= np.uint64(2**61 - 1)
+    np.negative(wide, out=wide, where=is_negative)
+    wide[wide == np.uint64(2**64 - 1)] = np.uint64(2**64 - 2)  # −1 has the hash −2
+    if found.nulls is not None:
+        wide[found.nulls] = 0
+    return wide
 
 
 def _route(key: Any) -> int:

@@ -28,43 +28,19 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ferrodp.errors import FerroError, InvalidParameter
+from ferrodp.statistics.parts.multisets import Ascending, Multiset, Runs
 
 Ints = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 MOST_ROWS = 2**31
 """Of all parts together: below this no sum of any statistic leaves int64, as its own limit for one table says."""
-
-
-class Multiset(NamedTuple):
-    """Different numbers in ascending order, and how often each is there."""
-
-    values: npt.NDArray[np.float64]
-    counts: Ints
-
-    @classmethod
-    def of(cls, rows: npt.NDArray[np.float64]) -> Multiset:
-        """Return the multiset of numbers, none of them NaN."""
-        values, counts = np.unique(rows, return_counts=True)
-        return cls(values, counts.astype(np.int64))
-
-    @property
-    def rows(self) -> npt.NDArray[np.float64]:
-        """The numbers in ascending order, as often as they are there."""
-        return np.repeat(self.values, self.counts)
-
-    def __add__(self, other: Any) -> Any:
-        values, places = np.unique(np.concatenate([self.values, other.values]), return_inverse=True)
-        counts = np.zeros(values.size, np.int64)
-        # mutant: equal-numbers-of-two-parts-count-once
-        np.add.at(counts, places.reshape(-1), np.concatenate([self.counts, other.counts]))
-        return Multiset(values, counts)
 
 
 def added(first: Any, second: Any) -> Any:
@@ -163,21 +139,25 @@ def passed(integers: Callable[[], T], public: Callable[[], Any]) -> T:
     return integers() if mode is None else mode.passed(integers, digest(public()))
 
 
-def passed_rows(rows: Callable[[], npt.NDArray[np.float64]], public: Callable[[], Any]) -> npt.NDArray[np.float64]:
+def passed_rows(rows: Callable[[], npt.NDArray[np.float64]], public: Callable[[], Any]) -> Ascending:
     """Return the same for numbers in ascending order, of which ranks are looked for."""
     mode = _MODE.get()
-    return rows() if mode is None else mode.passed(lambda: Multiset.of(rows()), digest(public())).rows
+    if mode is None:
+        return Ascending(rows())
+    found: Multiset | Runs = mode.passed(lambda: Multiset.of(rows()), digest(public()))
+    return found.ascending()
 
 
 def passed_groups(
     rows: Callable[[], Iterator[npt.NDArray[np.float64]]], public: Callable[[], Any]
-) -> Iterator[npt.NDArray[np.float64]]:
+) -> Iterator[Ascending]:
     """Go through the same for the numbers of each of several groups; those of one are in memory at a time."""
     mode = _MODE.get()
     if mode is None:
-        return rows()
-    found = mode.passed(lambda: [Multiset.of(each) for each in rows()], digest(public()))
-    return (each.rows for each in found)
+        return map(Ascending, rows())
+    found: list[Multiset | Runs] = mode.passed(lambda: [Multiset.of(each) for each in rows()], digest(public()))
+    merged = [each.ascending() if isinstance(each, Runs) else each for each in found]  # before anything is paid
+    return (each if isinstance(each, Ascending) else each.ascending() for each in merged)
 
 
 def name_of(values: Any) -> str | None:

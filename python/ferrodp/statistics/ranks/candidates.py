@@ -58,6 +58,7 @@ import numpy.typing as npt
 from ferrodp.mechanisms.selection import PermuteAndFlip as Mechanism
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._column import Column
+from ferrodp.statistics.parts.multisets import Ascending
 
 _FINEST = 10**12
 """The most steps of the finest level between the bounds."""
@@ -133,7 +134,7 @@ class Candidates:
     toward: Toward = "nearest"
 
     def steps(self, rows: Doubles) -> Integers:
-        """Return the steps that rows in ascending order count as."""
+        """Return the steps that rows in ascending order count as: each by itself, in ascending order too."""
         raise NotImplementedError
 
     def value(self, step: int) -> float:
@@ -153,9 +154,9 @@ class Candidates:
         units = [float(copies << _UNIT * (place < self.permuted)) for place, copies in enumerate(self.copies)]
         return sum(size * unit for size, unit in zip(sizes, units, strict=True)) / min(units)
 
-    def choose(self, rows: Doubles, rank: Rank, mechanism: Mechanism, source: NoiseSource) -> float:
-        """Return a candidate, chosen by the mechanism; the rows are in ascending order."""
-        low, high, utilities = self.runs(self.steps(rows), rank, self.cap(mechanism))
+    def choose(self, rows: Ascending, rank: Rank, mechanism: Mechanism, source: NoiseSource) -> float:
+        """Return a candidate, chosen by the mechanism."""
+        low, high, utilities = self.runs(rows, rank, self.cap(mechanism))
         weights = [
             copies * np.maximum(level.up_to(high) - level.up_to(low - 1), 0)
             for level, copies in zip(self.levels, self.copies, strict=True)
@@ -194,18 +195,18 @@ class Candidates:
         nats = math.log(self.number / chance)
         return math.ceil(mechanism.scale * max(nats, 0.0) * (1.0 + 2.0**-40))
 
-    def runs(self, steps: Integers, rank: Rank, cap: int) -> tuple[Integers, Integers, Integers]:
+    def runs(self, held: Ascending, rank: Rank, cap: int) -> tuple[Integers, Integers, Integers]:
         """Return first and last step of each run of candidates of equal utility, and that utility, at least −`cap`.
 
         Rows of ranks within `cap` of the target have a run each, and what is between them; all candidates below, and
         all above, have utility −`cap`: of a candidate below the row of rank r, b·more − (b·n − t) ≥ t − b·r.
         """
-        rows, target = int(steps.size), rank.target(int(steps.size))
+        rows = held.rows
+        target = rank.target(rows)
         start = min(max(0, (target - cap) // rank.unit - 1), rows)
         stop = max(min(rows, -((-target - cap) // rank.unit) + 1), start)
-        values = np.unique(steps[start:stop])
-        less = np.searchsorted(steps, values, "left").astype(np.int64)
-        more = rows - np.searchsorted(steps, values, "right").astype(np.int64)
+        values, less, through = held.steps(start, stop, self.steps)
+        more = rows - through
         # Alternately what is between two values, and a value.
         low, high = np.empty((2, 2 * values.size + 1), np.int64)
         low[1::2] = high[1::2] = values

@@ -56,6 +56,7 @@ from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.parts.exact import passed, passed_rows
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks import quantiles
 from ferrodp.statistics.ranks.candidates import Listed, Rank
@@ -326,11 +327,11 @@ def _extreme(values: object, among: Any, rank: Any, is_max: bool, rows: Any, abo
 
 
 class Looked(NamedTuple):
-    """An extreme that is looked for: what its choices cost, and how they are made; the rows are in ascending order."""
+    """An extreme that is looked for: what its choices cost, and how they are made."""
 
     what: str
     events: list[PrivacyEvent]
-    of: Callable[[Doubles, Iterator[NoiseSource]], tuple[float, Transformed]]
+    of: Callable[[Ascending, Iterator[NoiseSource]], tuple[float, Transformed]]
 
 
 def looked_for(spent: Budget, points: Among, is_max: bool, rank: Any) -> Looked:
@@ -344,7 +345,7 @@ def looked_for(spent: Budget, points: Among, is_max: bool, rank: Any) -> Looked:
     mechanism = quantiles.mechanism(spent, at)
     missed = few.number * math.exp(-target / mechanism.scale)
 
-    def of(rows: Doubles, sources: Iterator[NoiseSource]) -> tuple[float, Transformed]:
+    def of(rows: Ascending, sources: Iterator[NoiseSource]) -> tuple[float, Transformed]:
         drawn = next(sources)
         # mutant: largest-candidate-released-without-noise
         chosen = few.choose(rows, at, mechanism, drawn)
@@ -368,7 +369,7 @@ def _by_three_choices(spent: Budget, points: Among, is_max: bool, what: str) -> 
     further = quantiles.Choice(few, looked_for, quantiles.mechanism(shares[1], looked_for))
     event = quantiles.mechanism(shares[2], _beyond(1, is_max)).event
 
-    def of(rows: Doubles, sources: Iterator[NoiseSource]) -> tuple[float, Transformed]:
+    def of(rows: Ascending, sources: Iterator[NoiseSource]) -> tuple[float, Transformed]:
         inner, typical = within.of(rows, next(sources)), further.of(rows, next(sources))
         chosen = _last(shares[2], points, inner, typical, is_max).of(rows, next(sources))
         end = min(inner, chosen) if is_max else max(inner, chosen)

@@ -50,6 +50,7 @@ from ferrodp.statistics._noise import Transformed
 from ferrodp.statistics.estimate import Estimate
 from ferrodp.statistics.keys import of_columns as _units
 from ferrodp.statistics.parts.exact import passed_rows
+from ferrodp.statistics.parts.multisets import Ascending
 from ferrodp.statistics.ranks import candidates as _candidates
 from ferrodp.statistics.ranks.candidates import Candidates, Listed, Rank, Toward
 from ferrodp.statistics.rows.times import clock_of, public_times
@@ -348,8 +349,8 @@ class Choice(NamedTuple):
     rank: Rank
     mechanism: PermuteAndFlip
 
-    def of(self, rows: Doubles, source: NoiseSource) -> float:
-        """Return what is chosen; the rows are in ascending order."""
+    def of(self, rows: Ascending, source: NoiseSource) -> float:
+        """Return what is chosen."""
         return self.among.choose(rows, self.rank, self.mechanism, source)
 
 
@@ -365,7 +366,7 @@ class Sought(NamedTuple):
         """What the choices cost, one after another."""
         return [each.mechanism.event for each in self.choices]
 
-    def of(self, rows: Doubles, sources: Iterator[NoiseSource]) -> tuple[float, ...]:
+    def of(self, rows: Ascending, sources: Iterator[NoiseSource]) -> tuple[float, ...]:
         """Return the number, and the ends of its interval."""
         return tuple(choice.of(rows, next(sources)) for choice in self.choices)
 
