@@ -182,7 +182,7 @@ def test_a_plan_says_what_is_missing_which_a_command_refuses(
         (["--count", "--epsilon", "0"], 4, "--epsilon"),
         (["--mean", "age:9,1", "--epsilon", "1"], 4, "bounds"),
         (["--mean", "age:9"], 2, "COLUMN:LOWER,UPPER"),
-        (["--min", "age:0,9", "--group-by", "region=a"], 4, "--min must not"),
+        (["--distinct", "age", "--group-by", "region=a"], 4, "--distinct must not"),
         (["--count", "-o", "plan.csv"], 4, "--output must be left out with --plan"),
         (["--count", "--ledger", "budget.db", "--scope", "survey", "--key", "k"], 4, "--key must be left out"),
         (["--count", "--epsilon", "1", "--ledger", "budget.db", "--scope", "nothere"], 7, "survey"),

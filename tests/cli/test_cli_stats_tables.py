@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 
 import ferrodp as fd
+from ferrodp.cli.stats import crossed, releases, tables
+from ferrodp.cli.stats.asked import Setting
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
+from ferrodp.statistics.keys.contributions import contribution
+from ferrodp.testing import seeded
 
 Run = Callable[..., Any]
 TABLE = ("--table", "region=north,south", "age:0,40,100")
@@ -102,7 +107,37 @@ def test_of_each_unit_so_many_rows_count_in_a_table(ferrodp: Run, rows: list[dic
     assert abs(sum(doubled["values"]) - sum(truth(rows, doubled["labels"]))) < 240
 
 
-@pytest.mark.parametrize("asked", [TABLE, MARGINALS])
+@pytest.mark.parametrize("of", ["table", "marginals"])
+def test_tables_of_units_are_those_of_the_function(rows: list[dict[str, Any]], of: str) -> None:
+    """With noise of one seed: bit for bit, and the same event."""
+    texts = (TABLE if of == "table" else MARGINALS)[1:]
+    wanted = crossed.asked([crossed.axis_or_number(each) for each in texts])
+    limit = contribution(2, None, None)
+    setting = Setting(NeighboringRelation.ADD_OR_REMOVE_ONE, limit, unit="person")
+    parts = [EpsilonDeltaEvent(epsilon=0.5, delta=1e-6)]
+    with tables.opened(tables.how("t.csv", None, ".")) as table:
+        read = table.read(*releases.columns([wanted], setting), lambda _: None)
+        release = releases.releaser(table, [wanted], parts, setting, seeded(bytes(32)))
+        (found,) = release(read, None).estimates
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    due = fd.private_marginals(
+        columns,
+        [("region", "age")] if of == "table" else 2,
+        categories={"region": ["north", "south"]} | ({} if of == "table" else {"paid": ["no", "yes"]}),
+        bins={"age": [0, 40, 100]},
+        epsilon=0.5,
+        delta=1e-6,
+        max_contributions=2,
+        unit="person",
+        source=seeded(bytes(32)),
+    )
+
+    assert isinstance(found, type(due))
+    assert found.event == due.event
+    assert [found[each].value.tolist() for each in found] == [due[each].value.tolist() for each in due]
+
+
+@pytest.mark.parametrize("asked", [TABLE, MARGINALS, (*MARGINALS[:2], "region=a,b,c", *MARGINALS[3:])])
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
 def test_a_plan_of_tables_is_what_the_command_does(ferrodp: Run, asked: tuple[str, ...], relation: str) -> None:
     arguments = ("stats", "t.csv", *asked, "--count", *SPENT, "--neighboring-relation", relation, "--json")

@@ -59,6 +59,12 @@ def groups(kind: Any, keys: str) -> str:
     return f"stats x.parquet --count --epsilon 1 --group-by x={keys}"
 
 
+def averaged(kind: Any, bounds: str) -> str:
+    """Write a Parquet table with a column of a type, and return the arguments that average it."""
+    groups(kind, "1")
+    return f"stats x.parquet --epsilon 1 --mean x:{bounds}"
+
+
 def demonstrated(options: str = "", *, task: str = "federated", then: str = "") -> str:
     """Train the demo for a round that a ledger pays for, and return the arguments of what is done then."""
     start = f"demo --task {task} --rounds 1 --ledger demo.db --epsilon 2 --noise-multiplier 9"
@@ -239,6 +245,48 @@ STATISTICS = [
         "must be times such as 12:00",
         lambda c: says(groups(pyarrow.time64("us"), "noon"), code=4),
         lambda c: does(groups(pyarrow.time64("us"), "12:00")),
+    ),
+    Hint(
+        "has dates or times, which have no sum; take --mean",
+        lambda c: says(visits("--sum day:2020-01-01,2027-01-01"), code=2),
+        lambda c: does(visits("--mean day:2020-01-01,2027-01-01")),
+    ),
+    Hint(
+        "is not COLUMN:LOWER,UPPER, such as day:2020-01-01,2026-01-01",
+        lambda c: says(visits("--mean day:2020-01-01,2026-01-01,2027-01-01"), code=2),
+        lambda c: does(visits("--mean day:2020-01-01,2026-01-01")),
+    ),
+    Hint(
+        "is not COLUMN:LOWER,UPPER:Q,Q,..., such as day:2020-01-01,2026-01-01:0.25,0.5",
+        lambda c: says(visits("--quantiles day:2020-01-01,2026-01-01,2027-01-01:0.5"), code=2),
+        lambda c: does(visits("--quantiles day:2020-01-01,2026-01-01:0.25,0.5")),
+    ),
+    Hint(
+        "is not COLUMN:EDGE,EDGE,..., such as day:2020-01-01,2026-01-01",
+        lambda c: says(visits("--histogram day:2020-01-01,2026-01-01:0.5"), code=2),
+        lambda c: does(visits("--histogram day:2020-01-01,2026-01-01")),
+    ),
+    Hint(
+        "such as day:2020-01-01,2026-01-01, at:2026-01-01T08:00,2026-02-01T00:00 or at:08:00,20:00",
+        lambda c: says(visits("--mean day:2020-01-01,2026-02-30"), code=2),
+        lambda c: (
+            does(visits("--mean day:2020-01-01,2026-01-01")),
+            does(visits("--mean day:2026-01-01T08:00,2026-02-01T00:00")),
+            does(visits("--mean day:08:00,20:00")),
+        ),
+    ),
+    Hint(
+        "give all of them a zone, such as Z, or none",
+        lambda c: says(visits("--mean day:2026-01-01T00:00Z,2026-02-01T00:00"), code=2),
+        lambda c: (
+            does(visits("--mean day:2026-01-01T00:00Z,2026-02-01T00:00Z")),
+            does(visits("--mean day:2026-01-01T00:00,2026-02-01T00:00")),
+        ),
+    ),
+    Hint(
+        "there; such as --mean x:2020-01-01,2026-01-01",
+        lambda c: says(averaged(pyarrow.date32(), "0,120"), code=4),
+        lambda c: does(averaged(pyarrow.date32(), "2020-01-01,2026-01-01")),
     ),
 ]
 """Of `ferrodp stats`."""

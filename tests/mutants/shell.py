@@ -7,6 +7,8 @@ KILLERS = {
     "tables of a shell": "pytest tests/cli/test_cli_stats_files.py",
     "planned tables": "pytest tests/cli/test_cli_stats_plan.py -k 'ledger or one_plan or nothing'",
     "written tables": "pytest tests/cli/test_cli_stats_output.py",
+    "tables by columns of a shell": "pytest tests/cli/test_cli_stats_tables.py",
+    "times of a shell": "pytest tests/cli/test_cli_stats_times.py",
 }
 
 MUTANTS = [
@@ -100,5 +102,47 @@ MUTANTS = [
         "Fraction(epsilon) / number",
         "Fraction(epsilon)",
         "stats",
+    ),
+    (
+        "a table of a command takes each unit for one with one row",
+        "tables-of-a-unit-with-one-row",
+        "**more)",
+        "**(more | {'max_contributions': 1}))",
+        "tables by columns of a shell",
+    ),
+    (
+        "all tables of so many columns are one table of all of them",
+        "marginals-as-one-table",
+        ' if asked.kind == "table" else asked.of',
+        "",
+        "tables by columns of a shell",
+    ),
+    (
+        "the error that a plan says of tables is that of the best one",
+        "plan-of-tables-says-the-least-error",
+        "return max(",
+        "return min(",
+        "tables by columns of a shell",
+    ),
+    (
+        "a column of times of day is read as one of dates",
+        "times-of-day-read-as-dates",
+        "timed.reader(asked.times) or moment",
+        "moment",
+        "times of a shell",
+    ),
+    (
+        "shown ends of an interval of times lie within it",
+        "intervals-of-times-cut-inward",
+        "side > 0",
+        "side < 0",
+        "times of a shell",
+    ),
+    (
+        "bounds that are dates are recorded with their charge as numbers",
+        "bounds-of-dates-recorded-as-numbers",
+        "if asked.times else",
+        "if False else",
+        "times of a shell",
     ),
 ]

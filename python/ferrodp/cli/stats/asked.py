@@ -6,8 +6,9 @@ import argparse
 import datetime
 import re
 from collections.abc import Callable
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
+from ferrodp.cli.stats import timed
 from ferrodp.errors import FerroError
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics.keys.contributions import Contribution
@@ -20,7 +21,9 @@ class Asked(NamedTuple):
     kind: str
     column: str | None = None
     numbers: tuple[float, ...] = ()
-    """Bounds, or edges of bins."""
+    """Bounds, or edges of bins; of dates and times the numbers that the library computes with."""
+    times: tuple[Any, ...] = ()
+    """The same as dates or times, of a column of them."""
     quantiles: tuple[float, ...] = ()
     categories: tuple[str, ...] = ()
     axes: tuple[Asked, ...] = ()
@@ -33,6 +36,16 @@ class Asked(NamedTuple):
     """How it is given."""
     calendar: CalendarBins | None = None
     """Bins of a column of dates or times."""
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """Bounds or edges as the library takes them."""
+        return self.times or self.numbers
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the column is read as one of dates or times."""
+        return bool(self.times) or self.calendar is not None
 
 
 class Keys(NamedTuple):
@@ -79,6 +92,7 @@ class Condition(NamedTuple):
         return tuple(self.written.split(","))
 
 
+_DATES = "day:2020-01-01,2026-01-01"
 _CALENDAR = re.compile(r"(?P<column>.+?):(?P<start>\d[^.]*)\.\.(?P<end>\d[^.]*):(?P<part>[a-z]+)")
 _CONDITION = re.compile(r"(?P<column>[^<>=!]+)(?P<operator>!=|<=|>=|=|<|>)(?P<value>.+)")
 
@@ -141,6 +155,12 @@ def bounded(kind: str) -> Callable[[str], Asked]:
         if ":" not in text:
             refused = f"argument --{kind}: {text!r} is not COLUMN:LOWER,UPPER, such as age:0,120"
             return Asked(kind, text, missing=refused, way=f"public bounds: --{kind} {text}:LOWER,UPPER")
+        if (found := timed.parsed(text)) is not None:
+            if found.rest is not None or len(found.times) != 2:
+                raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER, such as {_DATES}")
+            if kind == "sum":
+                raise argparse.ArgumentTypeError(f"{text!r} has dates or times, which have no sum; take --mean")
+            return Asked(kind, found.column, found.numbers, found.times)
         column, numbers = _after_colon(text)
         if len(numbers) != 2:
             raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER, such as age:0,120")
@@ -151,6 +171,13 @@ def bounded(kind: str) -> Callable[[str], Asked]:
 
 def quantiles(text: str) -> Asked:
     """Parse ``COLUMN:LOWER,UPPER:Q,Q,...``."""
+    if (found := timed.parsed(text)) is not None:
+        if len(found.times) != 2:
+            raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as {_DATES}:0.25,0.5")
+        if found.rest is None:
+            refused = f"argument --quantiles: {text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as {text}:0.25,0.5"
+            return Asked("quantiles", found.column, missing=refused, way=f"quantiles: --quantiles {text}:Q,Q,...")
+        return Asked("quantiles", found.column, found.numbers, found.times, _numbers(text, found.rest))
     if text.count(":") < 2:
         column, colon, ends = text.partition(":")
         refused = f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as age:0,120:0.25,0.5"
@@ -163,7 +190,7 @@ def quantiles(text: str) -> Asked:
     column, numbers = _after_colon(rest) if ":" in rest else (rest, ())
     if len(numbers) != 2:
         raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as age:0,120:0.25,0.5")
-    return Asked("quantiles", column, numbers, _numbers(text, last))
+    return Asked("quantiles", column, numbers, quantiles=_numbers(text, last))
 
 
 def distinct(text: str) -> Asked:
@@ -194,12 +221,16 @@ def calendar(text: str) -> tuple[str, CalendarBins] | None:
 
 
 def histogram(text: str) -> Asked:
-    """Parse ``COLUMN:EDGE,EDGE,...``, ``COLUMN=NAME,NAME,...`` or ``COLUMN:START..END:PART``."""
+    """Parse ``COLUMN:EDGE,EDGE,...``, ``COLUMN=NAME,NAME,...`` or ``COLUMN:START..END:PART``; edges may be dates."""
     if (of_dates := calendar(text)) is not None:
         return Asked("histogram", of_dates[0], calendar=of_dates[1])
     if "=" in text:
         found = keys(text)
         return Asked("histogram", found.column, categories=found.keys)
+    if (of_times := timed.parsed(text)) is not None:
+        if of_times.rest is not None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:EDGE,EDGE,..., such as {_DATES}")
+        return Asked("histogram", of_times.column, of_times.numbers, of_times.times)
     if ":" not in text:
         refused = f"argument --histogram: {text!r} is not COLUMN:EDGE,... or COLUMN=NAME,..., such as age:0,20,120"
         way = f"public edges or names: --histogram {text}:EDGE,EDGE,... or {text}=NAME,NAME,..."

@@ -52,6 +52,9 @@ class Table(Protocol):
     def kind(self, column: str) -> str:
         """Return the type of a column, in words."""
 
+    def bounds(self, column: str) -> str | None:
+        """Return how bounds of a column are written, by what it holds; None where that is texts."""
+
     def keys(self, column: str, written: tuple[str, ...]) -> list[Any]:
         """Return public keys as what the column holds, or refuse them."""
 

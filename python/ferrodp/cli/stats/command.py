@@ -18,6 +18,7 @@ from ferrodp.cli.stats import planned as _planned
 from ferrodp.cli.stats import releases as _releases
 from ferrodp.cli.stats import report as _report
 from ferrodp.cli.stats import tables as _tables
+from ferrodp.cli.stats import timed
 from ferrodp.cli.stats import written as _written
 from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.cli.stats.columns import How, Table
@@ -28,7 +29,7 @@ from ferrodp.statistics.keys.contributions import contribution
 
 _STEPS = 100
 """Of the progress of reading."""
-_BY_GROUP = ("count", "sum", "mean", "variance", "median", "quantiles", "histogram")
+_BY_GROUP = ("count", "sum", "mean", "variance", "median", "quantiles", "min", "max", "histogram")
 
 
 def _bounded(name: str, help: str) -> Any:
@@ -64,7 +65,7 @@ def _bounded(name: str, help: str) -> Any:
         help="how many different values; a unit has up to K of them",
     ),
     _bounded("--sum", "sum of a column, its values clamped to public bounds"),
-    _bounded("--mean", "mean of such a column"),
+    _bounded("--mean", "mean of such a column; of dates: day:2020-01-01,2026-01-01"),
     _bounded("--variance", "variance of such a column"),
     _bounded("--median", "a number near the median, between public bounds"),
     _bounded("--min", "a number that only a few values fall short of"),
@@ -151,6 +152,7 @@ def stats(args: Args, console: Console) -> Report:
           --epsilon 1 --ledger budget.db --scope visits --key 2026-11
       ferrodp stats visits.csv --histogram age:0,20,40,60,80,100 --epsilon 1 \
           -o ages.csv
+      ferrodp stats visits.csv --median day:2020-01-01,2026-12-31 --epsilon 1
       ferrodp stats visits.csv --count --group-by town \
           --find-keys threshold:1e-6 --unit patient --groups-per-unit 1 \
           --epsilon 1
@@ -186,6 +188,7 @@ def stats(args: Args, console: Console) -> Report:
     with _tables.opened(how) as table:
         numbers, names = _releases.columns(asked, setting)
         _check_columns(table, how, {*numbers, *names, *(each.column for each in conditions)})
+        _check_bounds(table, how, asked)
         if args.plan:
             _planned.refuse_options(args)
             return _planned.plan(args, table, asked, None if args.epsilon is None else parts, setting)
@@ -287,6 +290,22 @@ def _check_columns(table: Table, how: How, wanted: set[str]) -> None:
             if len(table.names) == 1 and (mark := next((mark for mark in ";\t|" if mark in known), "")):
                 hint = f"; give --separator {'tab' if mark == chr(9) else repr(mark)}"
             raise InvalidParameter(f"{how.shown} must have a column {_validate.shown(name)}; it has {known}{hint}")
+
+
+def _check_bounds(table: Table, how: How, asked: list[Asked]) -> None:
+    """Refuse bounds and edges of another kind than a typed column holds, in the words of a command line."""
+    for each in asked:
+        example = table.bounds(each.column) if each.column and each.numbers else None
+        if example is None or timed.are_alike(each.times, example):
+            continue
+        held, more = table.kind(each.column or ""), ":0.5" if each.kind == "quantiles" else ""
+        wanted = "numbers" if example == timed.NUMBERS else "dates or times"
+        if example != timed.NUMBERS and each.times:
+            wanted += " of that kind"
+        raise InvalidParameter(
+            f"--{each.kind} {each.column} must have {wanted} as bounds, as {how.shown} holds {held} there; such as "
+            f"--{each.kind} {each.column}:{example}{more}"
+        )
 
 
 def _check_groups(asked: list[Asked], args: Args) -> None:

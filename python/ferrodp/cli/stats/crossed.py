@@ -26,9 +26,9 @@ Columns: TypeAlias = "list[Asked | int]"
 def axis(text: str) -> Asked:
     """Parse ``COLUMN=NAME,NAME,...`` or ``COLUMN:EDGE,EDGE,...``."""
     found = _asked.histogram(text)
-    if found.calendar is not None:
+    if found.is_timed:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not COLUMN=NAME,... or COLUMN:EDGE,...; by the calendar there are --histogram and --group-by"
+            f"{text!r} is not COLUMN=NAME,... or COLUMN:EDGE,...; of dates there are --histogram and --group-by"
         )
     if not found.missing:
         return found
@@ -101,7 +101,9 @@ def release(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> Pri
             frame[name], categories[name] = read.names[name], table.keys(name, each.categories)
         else:
             frame[name], bins[name] = read.numbers[name], list(each.numbers)
+    # mutant: marginals-as-one-table
     workload: Any = [tuple(each.column for each in asked.axes)] if asked.kind == "table" else asked.of
+    # mutant: tables-of-a-unit-with-one-row
     return statistics.private_marginals(frame, workload, categories=categories, bins=bins, **more)
 
 
@@ -119,6 +121,7 @@ def deviation(found: PrivateMarginals) -> float:
 def error(found: PrivateMarginals, level: float) -> float:
     """Return half of the widest interval."""
     found_ends = [found[columns].interval(level) for columns in found]
+    # mutant: plan-of-tables-says-the-least-error
     return max(float((ends.upper - ends.lower).max()) / 2.0 for ends in found_ends)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ferrodp.cli.stats import timed
 from ferrodp.cli.stats.asked import Condition, number
 from ferrodp.cli.stats.columns import How, Read, Step, compared_text, compares
 from ferrodp.cli.stats.text import number_of
@@ -84,6 +85,11 @@ class _Typed(ABC):
     def kind(self, column: str) -> str:
         """Return the type of a column, in words."""
         return str(self._kind(column)[0])
+
+    def bounds(self, column: str) -> str | None:
+        """Return how bounds of a column are written, by what it holds; None where that is texts."""
+        held = self._kind(column)[1]
+        return None if held is None else timed.EXAMPLES.get(held, timed.NUMBERS)
 
     def keys(self, column: str, written: tuple[str, ...]) -> list[Any]:
         """Return public keys as what the column holds, or refuse them."""

@@ -9,6 +9,7 @@ from ferrodp.cli._command import Args
 from ferrodp.cli._console import Report
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import NUMBER, TEXT, maybe, record
+from ferrodp.cli.stats import timed
 from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.errors import InvalidParameter, LedgerError
 from ferrodp.events import ComposedEvent, EpsilonDeltaEvent, NeighboringRelation, PrivacyEvent
@@ -89,8 +90,11 @@ def words_of(asked: Asked | None, args: Args, setting: Setting) -> ReleasedStati
         return found_statistic("keys of groups" + rows_with, setting.by.column if setting.by else None, None, unit)
     by = f" by groups of {setting.by.column}" if setting.by is not None else ""
     many = f" {', '.join(f'{level:g}' for level in asked.quantiles)}" if asked.kind == "quantiles" else ""
-    bounds = asked.numbers[:2] if asked.kind not in ("count", "distinct", "histogram") and asked.numbers else None
-    ends = None if bounds is None else "[{:g}, {:g}]".format(*bounds)
+    ends = None
+    if asked.numbers and asked.kind not in ("count", "distinct", "histogram"):
+        lower, upper = asked.numbers[:2]
+        # mutant: bounds-of-dates-recorded-as-numbers
+        ends = timed.clock(asked.times).between(lower, upper) if asked.times else f"[{lower:g}, {upper:g}]"
     return found_statistic(asked.kind + many + by + rows_with, asked.column, ends, unit)
 
 

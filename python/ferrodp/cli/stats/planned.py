@@ -19,7 +19,7 @@ from ferrodp.cli._command import Args
 from ferrodp.cli._console import Console, Report, rounded_up
 from ferrodp.cli.ledger import common as _ledgers
 from ferrodp.cli.printing.shapes import FLAG, INTEGER, NUMBER, TEXT, many, maybe, one_of, record
-from ferrodp.cli.stats import crossed, found, payment, releases
+from ferrodp.cli.stats import crossed, found, payment, releases, timed
 from ferrodp.cli.stats import report as _report
 from ferrodp.cli.stats.asked import Asked, Setting
 from ferrodp.cli.stats.columns import Table
@@ -63,6 +63,8 @@ FIELDS = {
             {
                 "statistic": TEXT,
                 "column": maybe(TEXT, "null: of rows"),
+                "type": one_of(*timed.TYPES) | {"description": "of the values"},
+                "error_unit": maybe(TEXT, "in which errors of dates and times are; null: of numbers"),
                 "numbers": maybe(INTEGER, "how many it releases; of each key, where keys are found"),
                 "epsilon": maybe(NUMBER),
                 "delta": maybe(NUMBER),
@@ -87,7 +89,7 @@ def plan(
     setting: Setting,
 ) -> Report:
     """Return what a command would do; `parts` is what each statistic may spend, None if no epsilon is given."""
-    missing = [each.way for each in asked if each.missing]
+    missing = [_way(each, table) for each in asked if each.missing]
     if args.group_by is not None and args.group_by.missing and setting.finding is None:
         missing.append(args.group_by.way)
     if not asked and setting.finding is None:
@@ -162,6 +164,8 @@ def _statistic(
     return {
         "statistic": asked.kind,
         "column": asked.column,
+        "type": timed.type_of(asked.kind, asked.times),
+        "error_unit": timed.error_unit(asked.kind, asked.times) if errors is not None else None,
         "numbers": None if law is None else _numbers(law, setting),
         "epsilon": None if part is None else float(part.epsilon),
         "delta": None if part is None else float(part.delta),
@@ -171,6 +175,14 @@ def _statistic(
         "is_choice": asked.kind in _CHOICES,
         "missing": asked.way or (crossed.DELTA if asked.axes and part is not None and not part.delta else None),
     }
+
+
+def _way(asked: Asked, table: Table) -> str:
+    """Return how what is missing is given; of a column of dates, as dates."""
+    example = table.bounds(asked.column) if asked.column in table.names else None
+    if example in (None, timed.NUMBERS) or "LOWER,UPPER" not in asked.way:
+        return asked.way
+    return f"{asked.way}, such as {asked.column}:{example}"
 
 
 def _numbers(law: Statistic, setting: Setting) -> int:
@@ -319,7 +331,8 @@ def _errors(found: Report) -> str:
     if found["error"] is not None:
         return f"{found['error']:.3g}"
     if found["errors"] is not None:
-        return "; ".join(f"{each['error']:.2g} of {each['rows']:,}" for each in found["errors"]) + " rows"
+        unit = found["error_unit"]
+        return "; ".join(f"{timed.span(each['error'], unit)} of {each['rows']:,}" for each in found["errors"]) + " rows"
     return "a choice: errs in ranks" if found["is_choice"] else ""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ferrodp import statistics
 from ferrodp._base import _validate
-from ferrodp.cli.stats import crossed
+from ferrodp.cli.stats import crossed, timed
 from ferrodp.cli.stats.asked import Asked, Finding, Setting, moment
 from ferrodp.cli.stats.columns import Read, Table
 from ferrodp.cli.stats.found import Found, rule
@@ -43,7 +43,7 @@ def ids(asked: list[Asked], setting: Setting) -> str | None:
 
 
 def _is_named(asked: Asked) -> bool:
-    return bool(asked.categories) or asked.calendar is not None or asked.kind == "distinct"
+    return bool(asked.categories) or asked.is_timed or asked.kind == "distinct"
 
 
 def share(epsilon: float, delta: float, asked: Asked, number: int, noised: int) -> EpsilonDeltaEvent:
@@ -154,8 +154,8 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
         return statistics.private_distinct(read.names[asked.column], **more)
     values = _values(read, asked)
     if asked.kind == "histogram":
-        return statistics.private_histogram(values, bins=asked.calendar or asked.numbers, **more)
-    ends = (asked.numbers[0], asked.numbers[1])
+        return statistics.private_histogram(values, bins=asked.calendar or asked.ends, **more)
+    ends: Any = (asked.ends[0], asked.ends[1])
     if asked.kind == "quantiles":
         return statistics.private_quantiles(values, asked.quantiles, bounds=ends, **more)
     named: dict[str, Callable[..., Estimate[Any]]] = {
@@ -171,15 +171,18 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
 
 def _held(asked: Asked) -> str:
     """Return what a column is called in the table of groups."""
-    kind = "names" if asked.categories else "values" if asked.calendar is None else "times"
+    kind = "names" if asked.categories else "values" if not asked.is_timed else "times"
+    if timed.reader(asked.times) is not None:
+        kind = "times of day"
     return f"{kind} of {asked.column}"
 
 
 def _values(read: Read, asked: Asked) -> Any:
     """Return the column that a statistic is about."""
     assert asked.column is not None
-    if asked.calendar is not None:
-        return read_texts(read.names[asked.column], moment)
+    if asked.is_timed:
+        # mutant: times-of-day-read-as-dates
+        return read_texts(read.names[asked.column], timed.reader(asked.times) or moment)
     return (read.names if asked.categories else read.numbers)[asked.column]
 
 
@@ -192,20 +195,25 @@ def _by_group(
     pays: dict[str, Any],
 ) -> Estimate[Any]:
     more: dict[str, Any] = {"epsilon": part.epsilon} | pays
-    ends = asked.numbers[0] if asked.numbers else 0.0, asked.numbers[1] if asked.numbers else 0.0
-    if asked.kind in ("median", "quantiles"):
+    ends: Any = (asked.ends[0], asked.ends[1]) if asked.ends else (0.0, 0.0)
+    if asked.kind in ("median", "quantiles", "min", "max"):
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise InvalidParameter(
                 f"--{asked.kind} by group needs the relation add_or_remove_one, got {relation.value}"
             )
-        if asked.kind == "median":
-            return groups.median(_held(asked), bounds=ends, **more)
+        if asked.kind != "quantiles":
+            choose: dict[str, Callable[..., Estimate[Any]]] = {
+                "median": groups.median,
+                "min": groups.min,
+                "max": groups.max,
+            }
+            return choose[asked.kind](_held(asked), bounds=ends, **more)
         return groups.quantiles(_held(asked), asked.quantiles, bounds=ends, **more)
     more |= {"delta": part.delta, "neighboring_relation": relation}
     if asked.column is None:
         return groups.count(**more)
     if asked.kind == "histogram":
-        bins = {"categories": names} if asked.categories else {"bins": asked.calendar or asked.numbers}
+        bins = {"categories": names} if asked.categories else {"bins": asked.calendar or asked.ends}
         return groups.histogram(_held(asked), **bins, **more)
     release = {"sum": groups.sum, "mean": groups.mean, "variance": groups.variance}[asked.kind]
     return release(_held(asked), bounds=ends, **more)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ferrodp.cli._console import Console, Report, counted
-from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, many, maybe, record
-from ferrodp.cli.stats import crossed, payment
+from ferrodp.cli.printing.shapes import INTEGER, NUMBER, TEXT, Shape, many, maybe, one_of, record
+from ferrodp.cli.stats import crossed, payment, timed
 from ferrodp.cli.stats import found as _found
 from ferrodp.cli.stats.asked import Asked
 from ferrodp.cli.stats.found import in_words
@@ -21,6 +21,8 @@ from ferrodp.statistics import Estimate
 from ferrodp.statistics.marginals.released import PrivateMarginals
 
 LEVEL = 0.95
+VALUE: Shape = {"type": ["number", "string"]}
+"""A number, or the text of a date or time."""
 FIELDS = {
     "file": TEXT,
     "epsilon": NUMBER,
@@ -37,12 +39,13 @@ FIELDS = {
             {
                 "statistic": TEXT,
                 "column": maybe(TEXT, "null: of rows"),
-                "values": many(NUMBER),
+                "type": one_of(*timed.TYPES) | {"description": "of the values; dates and times are texts of ISO 8601"},
+                "values": many(VALUE),
                 "labels": maybe(many(TEXT), "what each value is about"),
-                "edges": maybe(many(NUMBER), "of bins"),
-                "bounds": maybe(many(NUMBER), "of a mean"),
-                "lower": maybe(many(NUMBER), "of intervals with the level; null: a choice, which has none"),
-                "upper": maybe(many(NUMBER)),
+                "edges": maybe(many(VALUE), "of bins"),
+                "bounds": maybe(many(VALUE), "of a mean"),
+                "lower": maybe(many(VALUE), "of intervals with the level; null: a choice, which has none"),
+                "upper": maybe(many(VALUE)),
                 "epsilon": NUMBER,
                 "delta": NUMBER,
             }
@@ -62,6 +65,8 @@ def show(report: Report, console: Console) -> None:
             spans = found["lower"] is not None and _spans(found, place)
             interval += " (all of the bounds: few or no values are seen)" if spans else ""
             label = "" if found["labels"] is None else found["labels"][place]
+            if found["type"].startswith("squared"):
+                label = f"{label}, in {found['type']}" if label else f"in {found['type']}"
             rows.append([found["statistic"], found["column"] or "(rows)", label, shown, interval])
     if rows:
         console.table(["statistic", "column", "of", "value", f"{LEVEL:.0%} interval"], rows, left=3)
@@ -120,6 +125,9 @@ def _spans(found: Report, place: int) -> bool:
 def printed(found: Report, place: int) -> tuple[str, str]:
     """Return a number and its interval in words: counts in full, others to two digits of the noise."""
     value = found["values"][place]
+    if isinstance(value, str):
+        ends = (None, None) if found["lower"] is None else (found["lower"][place], found["upper"][place])
+        return timed.printed(value, *ends)
     if found["lower"] is None:
         return f"{value:.10g}", ""
     lower, upper = found["lower"][place], found["upper"][place]
@@ -133,7 +141,7 @@ def printed(found: Report, place: int) -> tuple[str, str]:
 
 def plain(asked: Asked, estimate: Statistic | None, part: EpsilonDeltaEvent) -> dict[str, Any]:
     """Return a released statistic as plain JSON data; None is one of no groups."""
-    values: list[float] = []
+    values: list[Any] = []
     labels: list[str] | None = []
     edges = lower = upper = None
     if isinstance(estimate, PrivateMarginals):
@@ -144,10 +152,11 @@ def plain(asked: Asked, estimate: Statistic | None, part: EpsilonDeltaEvent) -> 
     return {
         "statistic": asked.kind,
         "column": asked.column,
+        "type": timed.type_of(asked.kind, asked.times),
         "values": values,
         "labels": labels,
         "edges": edges,
-        "bounds": list(asked.numbers) if asked.kind == "mean" else None,
+        "bounds": timed.ends(asked.numbers, asked.times) if asked.kind == "mean" else None,
         "lower": lower,
         "upper": upper,
         "epsilon": float(part.epsilon),
@@ -157,21 +166,22 @@ def plain(asked: Asked, estimate: Statistic | None, part: EpsilonDeltaEvent) -> 
 
 def _plain(estimate: Estimate[Any]) -> tuple[Any, ...]:
     """Return labels, edges, and the ends of intervals."""
-    lower: list[float] | None
-    upper: list[float] | None
+    lower: list[Any] | None
+    upper: list[Any] | None
     try:
         ends = estimate.interval(LEVEL)
         lower, upper = _listed(ends.lower), _listed(ends.upper)
     except InvalidParameter:  # a choice
         lower, upper = None, None
     labels = None if estimate.labels is None else [in_words(label) for label in estimate.labels]
-    edges = None if estimate.edges is None else [float(edge) for edge in estimate.edges]
+    edges = None if estimate.edges is None else _listed(estimate.edges)
     if edges is not None:
-        labels = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+        shown = [edge if isinstance(edge, str) else f"{edge:g}" for edge in edges]
+        labels = [f"{low} to {high}" for low, high in itertools.pairwise(shown)]
     return labels, edges, lower, upper
 
 
-def _listed(value: Any) -> list[float]:
-    found: list[float] = np.atleast_1d(np.asarray(value)).tolist()
-    assert all(map(math.isfinite, found))
+def _listed(value: Any) -> list[Any]:
+    found = [timed.plain(each) for each in np.atleast_1d(np.asarray(value)).tolist()]
+    assert all(isinstance(each, str) or math.isfinite(each) for each in found)
     return found

@@ -91,6 +91,10 @@ class Texts:
         """Return what every column of a text holds."""
         return "text"
 
+    def bounds(self, column: str) -> str | None:
+        """Return nothing: what a text holds is not known before its rows are read."""
+        return None
+
     def keys(self, column: str, written: tuple[str, ...]) -> list[Any]:
         """Return public keys as they are written."""
         return list(written)

@@ -85,6 +85,18 @@ def _json(report: Report) -> bytes:
 _NUMBERS = ("value", "lower", "upper", "epsilon", "delta")
 
 
+def _typed(report: Report) -> tuple[dict[str, list[Any]], frozenset[str]]:
+    """Return the columns for Parquet, and which are numbers: with a statistic of dates or times values are texts."""
+    found = rows(report)
+    timed = any(each["type"] in ("date", "datetime", "time") for each in report["statistics"])
+    if not timed:
+        return found, frozenset(_NUMBERS)
+    texts = ("value", "lower", "upper")
+    for name in texts:
+        found[name] = [None if each is None else str(each) for each in found[name]]
+    return found, frozenset(_NUMBERS) - frozenset(texts)
+
+
 def _by_arrow() -> Callable[[Report], bytes] | None:
     try:
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
@@ -93,10 +105,10 @@ def _by_arrow() -> Callable[[Report], bytes] | None:
         return None
 
     def write(report: Report) -> bytes:
-        found = rows(report)
+        found, numbers = _typed(report)
         table = pyarrow.table(
             {
-                name: pyarrow.array(values, pyarrow.float64() if name in _NUMBERS else pyarrow.string())
+                name: pyarrow.array(values, pyarrow.float64() if name in numbers else pyarrow.string())
                 for name, values in found.items()
             }
         )
@@ -114,8 +126,8 @@ def _by_polars() -> Callable[[Report], bytes] | None:
         return None
 
     def write(report: Report) -> bytes:
-        found = rows(report)
-        kinds: Any = {name: polars.Float64 if name in _NUMBERS else polars.String for name in found}
+        found, numbers = _typed(report)
+        kinds: Any = {name: polars.Float64 if name in numbers else polars.String for name in found}
         stream = io.BytesIO()
         polars.DataFrame(found, schema=kinds, strict=False).write_parquet(stream)
         return stream.getvalue()
