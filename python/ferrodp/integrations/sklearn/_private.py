@@ -99,7 +99,78 @@ class PrivateEstimator(Estimator):
 
 
 class PrivateTransformer(PrivateEstimator):
-    """One that turns rows into others."""
+    """One that turns rows into others: subclasses say what `_learn` keeps of rows, and what `transform` returns."""
+
+    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            One row for each record. Bins leave an entry that is no number out of its column; all others leave a row out
+            that has an entry which is no finite number.
+        y : object
+            Not looked at.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε, δ or bounds are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+        """
+        self._learn(self._rows(X, reset=True), unit)
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Return what rows become.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Rows.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError, TypeError
+            If shape or dtype is not accepted.
+        """
+        raise NotImplementedError
+
+    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
+        """Fit, and return what the same rows become: this is not private.
+
+        Parameters
+        ----------
+        X, y, unit
+            As for `fit`.
+
+        Returns
+        -------
+        (n, k) ndarray
+
+        Raises
+        ------
+        InvalidParameter, InvalidType, ValueError, TypeError
+            As for `fit`.
+        """
+        return self.fit(X, unit=unit).transform(X)
+
+    def _learn(self, rows: Floats, unit: object) -> None:
+        """Release what is kept of checked rows."""
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import TransformerTags

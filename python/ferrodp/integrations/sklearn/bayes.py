@@ -22,9 +22,48 @@ __all__ = ["PrivateCategoricalNB", "PrivateGaussianNB"]
 
 
 class _NaiveBayes(PrivateEstimator):
-    """What both have in common."""
+    """What both have in common: subclasses say what entries are, what is public, and what `_learn` keeps."""
 
     classes: Any
+
+    def fit(self, X: Any, y: Any, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Fit, with fresh noise.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            One row for each record. With bounds, one with an entry that is no finite number is left out; with
+            categories, a value that is none of them counts in none of the counts of its column.
+        y : (n,) array
+            Their labels. A record with one that is none of `classes` is left out.
+        unit : (n,) array, Series or list, optional
+            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            If a parameter is not accepted, or ε, δ or what is public are missing.
+        ValueError, TypeError
+            If shape or dtype is not accepted, as scikit-learn says it.
+
+        Warns
+        -----
+        PrivacyWarning
+            If `classes` has to be taken from the labels.
+        """
+        validation = functions()
+        rows = self._entries(X, reset=True)
+        labels = validation.labels_of(self, y, rows)
+        guarantee = self._guarantee(unit)
+        public = self._public(rows.shape[1])
+        known = self._known(labels)
+        self._learn(rows, labels, {"classes": known.tolist(), **public, **guarantee})
+        self.classes_ = known
+        return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most probable class of each row.
@@ -116,6 +155,18 @@ class _NaiveBayes(PrivateEstimator):
         from sklearn.metrics import accuracy_score
 
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def _entries(self, rows: Any, *, reset: bool = False) -> npt.NDArray[Any]:
+        """Return the checked entries: numbers, or as they are, strings and other labels too."""
+        raise NotImplementedError
+
+    def _public(self, width: int) -> dict[str, Any]:
+        """Return what is public about so many columns, checked."""
+        raise NotImplementedError
+
+    def _learn(self, rows: npt.NDArray[Any], labels: Any, public: dict[str, Any]) -> None:
+        """Release a model of rows and labels, and keep it."""
+        raise NotImplementedError
 
     def _scores(self, rows: Any) -> Floats:
         raise NotImplementedError
@@ -227,46 +278,16 @@ class PrivateGaussianNB(_NaiveBayes):
         self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
+    def _entries(self, rows: Any, *, reset: bool = False) -> npt.NDArray[Any]:
+        return self._rows(rows, reset=reset)
 
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. One with an entry that is no finite number is left out.
-        y : (n,) array
-            Their labels. A record with one that is none of `classes` is left out.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
+    def _public(self, width: int) -> dict[str, Any]:
+        return {"bounds": self.bounds, "clip_norm": self.clip_norm}
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε, δ or bounds are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-
-        Warns
-        -----
-        PrivacyWarning
-            If `classes` has to be taken from the labels.
-        """
-        validation = functions()
-        rows = self._rows(X, reset=True)
-        labels = validation.labels_of(self, y, rows)
-        guarantee = self._guarantee(unit)
-        known = self._known(labels)
-        model = private_naive_bayes(
-            rows, labels, classes=known.tolist(), bounds=self.bounds, clip_norm=self.clip_norm, **guarantee
-        )
-        self.classes_, self.class_prior_ = known, model.priors
-        self.theta_, self.var_, self._model = model.means, model.variances, model
+    def _learn(self, rows: npt.NDArray[Any], labels: Any, public: dict[str, Any]) -> None:
+        model = self._model = private_naive_bayes(rows, labels, **public)
+        self.class_prior_, self.theta_, self.var_ = model.priors, model.means, model.variances
         self._keep(model)
-        return self
 
     def _scores(self, rows: Any) -> Floats:
         model = self._fitted("_model")
@@ -355,60 +376,28 @@ class PrivateCategoricalNB(_NaiveBayes):
         self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. A value that is none of the categories counts in none of the counts of its column.
-        y : (n,) array
-            Their labels. A record with one that is none of `classes` is left out.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε, δ or categories are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-
-        Warns
-        -----
-        PrivacyWarning
-            If `classes` has to be taken from the labels.
-        """
-        validation = functions()
-        rows = self._values(X, reset=True)
-        labels = validation.labels_of(self, y, rows)
-        guarantee = self._guarantee(unit)
-        smoothing_of(_validate.positive("alpha", self.alpha))
-        categories = self._public(rows.shape[1])
-        known = self._known(labels)
-        model = private_categorical_bayes(rows, labels, classes=known.tolist(), categories=categories, **guarantee)
-        self.classes_, self.class_count_, self.category_count_ = known, model.class_counts, model.counts
-        self.n_categories_, self._model = np.array([len(each) for each in model.categories]), model
+    def _learn(self, rows: npt.NDArray[Any], labels: Any, public: dict[str, Any]) -> None:
+        model = self._model = private_categorical_bayes(rows, labels, **public)
+        self.class_count_, self.category_count_ = model.class_counts, model.counts
+        self.n_categories_ = np.array([len(each) for each in model.categories])
         self._keep(model)
-        return self
 
     def _scores(self, rows: Any) -> Floats:
         model = self._fitted("_model")
-        found: Floats = model.scores(self._values(rows), smoothing=self.alpha)
+        found: Floats = model.scores(self._entries(rows), smoothing=self.alpha)
         return found
 
-    def _values(self, rows: Any, *, reset: bool = False) -> npt.NDArray[Any]:
-        """Return the entries as they are: numbers, strings or other labels."""
+    def _entries(self, rows: Any, *, reset: bool = False) -> npt.NDArray[Any]:
         found: npt.NDArray[Any] = functions().validate_data(
             self, apart(rows), reset=reset, dtype=None, ensure_all_finite=False
         )
         return found
 
-    def _public(self, width: int) -> list[Any]:
+    def _public(self, width: int) -> dict[str, Any]:
+        smoothing_of(_validate.positive("alpha", self.alpha))
+        return {"categories": self._categories(width)}
+
+    def _categories(self, width: int) -> list[Any]:
         """Return the public values of so many columns, in order."""
         given = self.categories
         if given is None:

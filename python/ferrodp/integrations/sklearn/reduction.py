@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,30 +91,7 @@ class PrivatePCA(PrivateTransformer):
         self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. One with an entry that is no finite number is left out.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε, δ or bounds are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-        """
-        rows = self._rows(X, reset=True)
+    def _learn(self, rows: Floats, unit: object) -> None:
         guarantee = self._guarantee(unit)
         moments = private_moments(rows, bounds=self.bounds, clip_norm=self.clip_norm, **guarantee)
         wanted = rows.shape[1] if self.n_components is None else self.n_components
@@ -122,7 +99,6 @@ class PrivatePCA(PrivateTransformer):
         self.components_, self.explained_variance_ = found.components, found.explained_variance
         self.mean_, self.moments_ = found.mean, moments
         self._keep(moments)
-        return self
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the coordinates of rows along the components.
@@ -148,29 +124,6 @@ class PrivatePCA(PrivateTransformer):
         with np.errstate(all="ignore"):
             found: Floats = (np.where(np.isfinite(rows), rows, self.mean_) - self.mean_) @ components.T
         return found
-
-    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
-        """Fit, and return the coordinates of the same rows: these are not private.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            As for `fit`.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        (n, k) ndarray
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, ValueError, TypeError
-            As for `fit`.
-        """
-        return self.fit(X, unit=unit).transform(X)
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
         """Return rows with these coordinates.
@@ -297,30 +250,7 @@ class PrivateKMeans(PrivateTransformer):
         self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. One with an entry that is no finite number is left out.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε, δ or bounds are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-        """
-        rows = self._rows(X, reset=True)
+    def _learn(self, rows: Floats, unit: object) -> None:
         self.clusters_ = private_clusters(
             rows,
             self.n_clusters,
@@ -332,7 +262,6 @@ class PrivateKMeans(PrivateTransformer):
         )
         self.cluster_centers_, self.n_iter_ = self.clusters_.centers, self.max_iter
         self._keep(self.clusters_)
-        return self
 
     def predict(self, X: Any) -> npt.NDArray[np.intp]:  # noqa: N803
         """Return the place of the nearest center of each row.
@@ -401,29 +330,6 @@ class PrivateKMeans(PrivateTransformer):
         with np.errstate(all="ignore"):
             rows = np.where(np.isfinite(rows), rows, centers.mean(axis=0))
             return np.column_stack([np.sqrt(((rows - each) ** 2).sum(axis=1)) for each in centers])
-
-    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
-        """Fit, and return the distances of the same rows: these are not private.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            As for `fit`.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        (n, k) ndarray
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, ValueError, TypeError
-            As for `fit`.
-        """
-        return self.fit(X, unit=unit).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return a name for each distance.

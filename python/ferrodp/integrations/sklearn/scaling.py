@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,34 +117,11 @@ class PrivateStandardScaler(_OfColumns):
         self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. One with an entry that is no finite number is left out.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε, δ or bounds are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-        """
-        scales = self.scales_ = private_scales(self._rows(X, reset=True), bounds=self.bounds, **self._guarantee(unit))
+    def _learn(self, rows: Floats, unit: object) -> None:
+        scales = self.scales_ = private_scales(rows, bounds=self.bounds, **self._guarantee(unit))
         self.mean_, self.var_ = scales.mean, scales.variance
         self.scale_ = scales.scale
         self._keep(scales)
-        return self
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return rows less the means, divided by the scales.
@@ -170,29 +147,6 @@ class PrivateStandardScaler(_OfColumns):
         with np.errstate(all="ignore"):
             found: Floats = (np.where(np.isfinite(rows), rows, self.mean_) - self.mean_) / scale
         return found
-
-    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
-        """Fit, and return the same rows scaled: these are not private.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            As for `fit`.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then.
-
-        Returns
-        -------
-        (n, d) ndarray
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, ValueError, TypeError
-            As for `fit`.
-        """
-        return self.fit(X, unit=unit).transform(X)
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
         """Return rows in the units of the data.
@@ -291,30 +245,7 @@ class PrivateKBinsDiscretizer(_OfColumns):
         self.keep = keep
         self.neighboring_relation = neighboring_relation
 
-    def fit(self, X: Any, y: Any = None, *, unit: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit, with fresh noise.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            One row for each record. An entry that is no number is left out of its column; others are clamped to bounds.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            Whose each row is: an id a row. Of the rows of each unit `max_contributions` count then, in each column.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter, InvalidType
-            If a parameter is not accepted, or ε or bounds are missing.
-        ValueError, TypeError
-            If shape or dtype is not accepted, as scikit-learn says it.
-        """
-        rows = self._rows(X, reset=True)
+    def _learn(self, rows: Floats, unit: object) -> None:
         if self.epsilon is None:
             raise InvalidParameter(
                 "epsilon must be given, got None: the guarantee that the bins are to keep; for example epsilon=1.0"
@@ -333,7 +264,6 @@ class PrivateKBinsDiscretizer(_OfColumns):
         self.n_bins_ = np.full(width, number)
         self.epsilon_ = float(self.epsilon)
         self.event_ = ComposedEvent(events=tuple(each.event for each in found))
-        return self
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the number of the bin of each entry, from 0 to `n_bins` − 1.
@@ -361,29 +291,6 @@ class PrivateKBinsDiscretizer(_OfColumns):
         rows = np.where(np.isnan(rows), middle, rows)
         places = [np.searchsorted(each[1:-1], column, side="right") for each, column in zip(edges, rows.T, strict=True)]
         return np.column_stack(places).astype(np.float64)
-
-    def fit_transform(self, X: Any, y: Any = None, *, unit: Any = None) -> Floats:  # noqa: N803
-        """Fit, and return the bins of the same rows: these are not private.
-
-        Parameters
-        ----------
-        X : (n, d) array
-            As for `fit`.
-        y : object
-            Not looked at.
-        unit : (n,) array, Series or list, optional
-            As for `fit`.
-
-        Returns
-        -------
-        (n, d) ndarray
-
-        Raises
-        ------
-        InvalidParameter, InvalidType, ValueError, TypeError
-            As for `fit`.
-        """
-        return self.fit(X, unit=unit).transform(X)
 
     def _ends(self, width: int) -> tuple[Floats, Floats]:
         """Return the bounds of each column, all checked before anything is drawn."""
