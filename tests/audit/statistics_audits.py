@@ -107,6 +107,8 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "counts of groups": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value),
     "counts of groups, one row a unit": lambda: of_units(lambda groups: groups.count(epsilon=1.0).value, rows=1),
     "sums of groups": lambda: of_units(lambda groups: groups.sum("x", bounds=(0.0, 10.0), epsilon=1.0).value),
+    "different values of groups": lambda: of_units(lambda groups: groups.distinct("who", epsilon=1.0).value),
+    "bounds of groups": lambda: of_units(lambda groups: groups.bounds("x", epsilon=1.0).value),
     "means of groups": lambda: of_units(lambda groups: groups.mean("x", bounds=(0.0, 10.0), epsilon=1.0).value),
 }
 """Whether an audit raises an alarm: of runs with the same noise, so that chance takes no part."""

@@ -123,6 +123,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "discrete noise is amplified before its ε is known",
         "failures of models do not add up",
         "groups of units with several rows are taken for parallel",
+        "groups of units that are replaced are taken for parallel",
         "groups that are parallel are charged as a sequence",
         "keys are found at more than the open budget is charged",
         "noise that still changes is charged as if it did not",

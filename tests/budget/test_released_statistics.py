@@ -109,6 +109,19 @@ RELEASES = {
         ("means by groups of region", "age", "[0, 120]", UNIT),
     ),
     "group sums": (lambda: GROUPS.sum("age", **BOUNDS, **ONE), ("sums by groups of region", "age", "[0, 120]", UNIT)),
+    "group deviations": (
+        lambda: GROUPS.standard_deviation("age", **BOUNDS, **ONE),
+        ("variances by groups of region", "age", "[0, 120]", UNIT),
+    ),
+    "group different values": (
+        lambda: GROUPS.distinct("age", **ONE),
+        ("numbers of different values by groups of region", "age", None, UNIT),
+    ),
+    "group bounds": (lambda: GROUPS.bounds("age", **ONE), ("bounds by groups of region", "age", None, UNIT)),
+    "group top": (
+        lambda: GROUPS.top("age", 1, categories=[30, 40, 50], **ONE),
+        ("the 1 most frequent of 3 public categories by groups of region", "age", None, UNIT),
+    ),
     "group medians": (
         lambda: GROUPS.median("age", **BOUNDS, **ONE),
         ("quantiles 0.5 by groups of region", "age", "[0, 120]", UNIT),

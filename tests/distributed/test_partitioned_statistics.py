@@ -149,6 +149,26 @@ def largest_of_groups(frame, **pay):
     return by_region(frame).max("pay", bounds=(0, 100), epsilon=1.0, **pay)
 
 
+def deviations_of_groups(frame, **pay):
+    return by_region(frame).standard_deviation("pay", bounds=(0, 100), epsilon=1.0, **pay)
+
+
+def different_of_groups(frame, **pay):
+    return by_region(frame, rows_per_unit=2, **FIRST).distinct("code", epsilon=1.0, **pay)
+
+
+def different_labels_of_groups(frame, **pay):
+    return by_region(frame).distinct("region", epsilon=1.0, delta=1e-6, **pay)
+
+
+def bounds_of_groups(frame, **pay):
+    return by_region(frame).bounds("pay", epsilon=1.0, **pay)
+
+
+def tops_of_groups(frame, **pay):
+    return by_region(frame).top("code", 2, categories=range(1, 9), epsilon=1.0, **pay)
+
+
 def different(frame, **pay):
     return fd.private_distinct(frame["pay"], epsilon=1.0, **pay)
 
@@ -209,10 +229,18 @@ def scales(frame, **pay):
 
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
 PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups, largest_of_groups]
+PLAIN += [deviations_of_groups, different_labels_of_groups, bounds_of_groups, tops_of_groups]
 PLAIN += [different, different_labels, found_codes, found_pairs]
 PLAIN += [moments_of_columns, bayes, scales]
 OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]
-OF_UNITS += [spread_of_units, deciles_of_groups, different_of_units, found_codes_of_units, selected_codes]
+OF_UNITS += [
+    different_of_groups,
+    spread_of_units,
+    deciles_of_groups,
+    different_of_units,
+    found_codes_of_units,
+    selected_codes,
+]
 OF_UNITS += [moments_of_units]
 
 
@@ -266,7 +294,13 @@ def test_what_is_released_of_partitions_is_what_is_released_of_their_table(relea
     assert alone.event == spread.event
     if isinstance(alone, fd.statistics.Estimate):
         assert (alone.statistic, alone.unit, alone.labels) == (spread.statistic, spread.unit, spread.labels)
-        if release not in (median, medians_of_groups, deciles_of_groups, found_bounds):  # which have none
+        if release not in (
+            median,
+            medians_of_groups,
+            deciles_of_groups,
+            found_bounds,
+            bounds_of_groups,
+        ):  # which have none
             assert np.array_equal(alone.interval(0.9), spread.interval(0.9))
 
 

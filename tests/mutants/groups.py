@@ -3,11 +3,47 @@
 KILLERS = {
     "groups": "pytest tests/statistics/test_groups_of_rows.py -k 'not million_rows and not intervals_of_variances'",
     "shares": "pytest tests/statistics/test_groups_of_rows.py -k budget",
+    "statistics of groups": "pytest tests/statistics/test_statistics_of_groups.py",
     "found keys": "pytest tests/statistics/test_found_keys.py",
     "key unions": "pytest tests/statistics/test_key_unions.py",
 }
 
 MUTANTS = [
+    (
+        "different values of a unit in several groups move as one",
+        "different-values-of-a-unit-in-groups-move-as-one",
+        "(spent, self._size)",
+        "(spent._replace(max_contributions=1), self._size)",
+        "statistics of groups",
+    ),
+    (
+        "equal values of a group count as often as they are there",
+        "values-of-several-rows-of-a-group-counted-as-rows",
+        "self._codes[firsts]",
+        "self._codes[(self._codes >= 0) & (places >= 0)]",
+        "statistics of groups",
+    ),
+    (
+        "bounds of groups follow from bare counts",
+        "bounds-of-groups-of-bare-counts",
+        "released.reshape",
+        "part.exact()[0].reshape",
+        "statistics of groups",
+    ),
+    (
+        "the count of a group's most frequent value is noised as if units stayed in their group",
+        "counts-of-the-tops-of-groups-replaced-in-one-group",
+        ", groups=size",
+        "",
+        "statistics of groups",
+    ),
+    (
+        "groups of units that are replaced are taken for parallel",
+        "groups-of-replaced-units-taken-for-parallel",
+        "parallel and spent.relation is NeighboringRelation.ADD_OR_REMOVE_ONE",
+        "parallel",
+        "statistics of groups",
+    ),
     (
         "a unit with several rows in the only group moves it by one",
         "square-of-a-unit-in-one-group-of-several",
@@ -18,7 +54,7 @@ MUTANTS = [
     (
         "counts of a top are noised for a replaced row as for one that goes",
         "counts-of-a-top-replaced-as-if-removed",
-        "2 if spent.replaces and wanted > 1 else 1",
+        "2 if spent.replaces and wanted * groups > 1 else 1",
         "1",
         "groups",
     ),

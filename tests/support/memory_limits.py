@@ -162,6 +162,10 @@ CALLS = {
         "fd.private_marginals({'a': wholes % 40, 'b': wholes % 30, 'c': wholes % 7}, 3, "
         "categories={'a': range(40), 'b': range(30), 'c': range(7)}, epsilon=1.0, delta=1e-6)['a', 'b']"
     ),
+    "private_group_by, different values": (
+        "fd.private_group_by({'key': wholes, 'value': column}, 'key', keys=list(range(500)))"
+        ".distinct('value', epsilon=1.0)"
+    ),
     "private_group_by": (
         "fd.private_group_by({'key': wholes, 'value': column}, 'key', keys=list(range(500)))"
         ".mean('value', bounds=(0.0, 1.0), epsilon=1.0)"

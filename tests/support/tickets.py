@@ -238,6 +238,11 @@ def group_cases():
         (groups.count, {"delta": 1e-6}),
         (groups.sum, {"name": "value", "bounds": (0.0, 4.0)}),
         (groups.mean, {"name": "value", "bounds": (0.0, 4.0)}),
+        (groups.standard_deviation, {"name": "value", "bounds": (0.0, 4.0), "delta": 1e-6}),
+        (groups.distinct, {"name": "value"}),
+        (groups.distinct, {"name": "value", "delta": 1e-6}),
+        (groups.bounds, {"name": "value"}),
+        (groups.top, {"name": "value", "number": 2, "categories": [1.0, 2.0, 3.5]}),
         (groups.quantile, {"name": "value", "quantile": 0.5, "bounds": (0.0, 4.0)}),
         (groups.max, {"name": "value", "bounds": (0.0, 4.0), "rank": 1}),
     ]:

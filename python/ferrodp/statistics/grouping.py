@@ -91,8 +91,9 @@ def private_group_by(
     Returns
     -------
     PrivateGroups
-        With `count`, `sum`, `mean`, `variance`, `histogram`, `quantile`, `quantiles` and `median`. Those of a
-        `KeyThreshold` have the counts that were noised to find the keys: `found_counts`.
+        With `count`, `distinct`, `histogram`, `top`, `sum`, `mean`, `variance`, `standard_deviation`, `quantile`,
+        `quantiles`, `median`, `min`, `max` and `bounds`. Those of a `KeyThreshold` have the counts that were noised to
+        find the keys: `found_counts`.
 
     Raises
     ------

@@ -250,18 +250,27 @@ def private_standard_deviation(
         source=source,
         ticket=ticket,
     )
-
-    def interval(level: float) -> tuple[float, float]:
-        ends = variance.interval(level)
-        return math.sqrt(ends.lower), math.sqrt(ends.upper)
-
     clock, _ = of_bounds(bounds)
     what = variance.statistic.replace("variance", "standard deviation").partition(", in squared")[0]
     root = math.sqrt(variance.value)
     of_variance = variance.standard_error
     error = None if of_variance is None or not root else of_variance / (2.0 * root)
-    found = dataclasses.replace(variance._with(root, what, Transformed(interval)), standard_error=error)
-    if clock is None:
-        return found
+    law = root_law(variance._law, variance.value)
+    found = dataclasses.replace(variance._with(root, what, law), standard_error=error)
+    return found if clock is None else in_durations(found, clock)
+
+
+def root_law(law: Any, variance: float) -> Transformed:
+    """Return the law of the root of a released variance: its interval ends at the roots of that one's."""
+
+    def interval(level: float) -> tuple[float, float]:
+        lower, upper = law.interval(variance, level)
+        return math.sqrt(lower), math.sqrt(upper)
+
+    return Transformed(interval)
+
+
+def in_durations(found: Estimate[Any], clock: Clock) -> Estimate[Any]:
+    """Return standard deviations of times, which are in ticks of a clock, as durations."""
     seconds: Estimate[Any] = found * (clock.ticks / 10**6)
     return seconds._timed(Clock("durations"))

@@ -15,8 +15,9 @@ by k in L1, one that is replaced by 2k. Their noise is drawn after the choices, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,10 @@ import numpy.typing as npt
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
 from ferrodp._base._weak import part_of_a_statistic
-from ferrodp.events import ComposedEvent, NeighboringRelation
+from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.mechanisms.selection import ExponentialMechanism
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._budget import budget
+from ferrodp.statistics._budget import Budget, Mechanism, budget
 from ferrodp.statistics._column import Keep, read
 from ferrodp.statistics._noise import Additive
 from ferrodp.statistics.counts import by_category, matching, public_labels
@@ -185,36 +186,57 @@ def private_top(
     spent = _units.of_units(spent, unit, keep)
     found = _units.labels(spent, values)
     known = matching(public_labels(categories), found, "categories")
-    size, moved = len(known), spent.max_contributions
-    wanted = _validate.count("number", number, maximum=min(size, _MOST))
-    # mutant: each-of-several-choices-of-a-top-gets-half
-    each_epsilon = spent.share(1, 2 * wanted).epsilon
-    # mutant: counts-of-a-replaced-row-move-one-way
-    one_way = not spent.replaces
-    with part_of_a_statistic():
-        choice = ExponentialMechanism.calibrated(epsilon=each_epsilon, sensitivity=moved, monotonic=one_way)
-    # mutant: counts-of-a-top-replaced-as-if-removed
-    ends = 2 if spent.replaces and wanted > 1 else 1
-    mechanism = spent.share(1, 2).mechanism(ends * moved, dimension=wanted)
-    event = ComposedEvent(events=(*[choice.event] * wanted, mechanism.event))
-    said = spent.says(f"the {wanted} most frequent of {size} public categories", values)
+    top = Top.of(spent, number, len(known))
+    wanted, event = top.number, ComposedEvent(events=top.events)
+    said = spent.says(f"the {wanted} most frequent of {len(known)} public categories", values)
     counts = passed(lambda: by_category(found, known), lambda: (event, known, wanted, spent.unit))
-    *drawn, last = said.sources(*event.events, null_distance=None)
-    left = np.arange(size)
-    chosen = []
-    for each in drawn:
-        place = choice.release(counts[left], source=each)
-        chosen.append(int(left[place]))
-        left = np.delete(left, place)
-    released = mechanism.release(counts[chosen], source=last)
-    order = np.argsort(-released, kind="stable").tolist()
+    chosen, released = top.released(counts, iter(said.sources(*event.events, null_distance=None)))
     labels = known.tolist() if isinstance(known, np.ndarray) else known
     what = f"counts of the {wanted} most frequent categories" if wanted > 1 else "count of the most frequent category"
     return spent.estimate(
-        released[order],
-        mechanism.standard_deviation,
+        released,
+        top.noise.standard_deviation,
         event,
         what,
-        Additive(mechanism),
-        labels=tuple(labels[chosen[place]] for place in order),
+        Additive(top.noise),
+        labels=tuple(labels[place] for place in chosen),
     )
+
+
+class Top(NamedTuple):
+    """What chooses the most frequent of some categories one after another, and what noises their counts."""
+
+    number: int
+    choice: ExponentialMechanism
+    noise: Mechanism
+
+    @classmethod
+    def of(cls, spent: Budget, number: Any, size: int, groups: int = 1) -> Top:
+        """Return it for so many of `size` categories in each of some disjoint groups."""
+        moved, wanted = spent.max_contributions, _validate.count("number", number, maximum=min(size, _MOST))
+        # mutant: each-of-several-choices-of-a-top-gets-half
+        each_epsilon = spent.share(1, 2 * wanted).epsilon
+        # mutant: counts-of-a-replaced-row-move-one-way
+        one_way = not spent.replaces
+        with part_of_a_statistic():
+            choice = ExponentialMechanism.calibrated(epsilon=each_epsilon, sensitivity=moved, monotonic=one_way)
+        # mutant: counts-of-a-top-replaced-as-if-removed
+        ends = 2 if spent.replaces and wanted * groups > 1 else 1
+        return cls(wanted, choice, spent.share(1, 2).mechanism(ends * moved, dimension=wanted))
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """What the choices about one group cost, and then its counts."""
+        return (*[self.choice.event] * self.number, self.noise.event)
+
+    def released(self, counts: Ints, sources: Iterator[NoiseSource]) -> tuple[list[int], Ints]:
+        """Return the places of the chosen categories, and their noised counts, in descending order of these."""
+        left = np.arange(counts.size)
+        chosen = []
+        for _ in range(self.number):
+            place = self.choice.release(counts[left], source=next(sources))
+            chosen.append(int(left[place]))
+            left = np.delete(left, place)
+        noised = self.noise.release(counts[chosen], source=next(sources))
+        order = np.argsort(-noised, kind="stable").tolist()
+        return [chosen[place] for place in order], noised[order]

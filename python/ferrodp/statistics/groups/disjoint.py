@@ -3,6 +3,13 @@
 *Cost.* Groups are disjoint. Of a unit with one row one group changes, which a `ParallelEvent` says: its parts are what
 the choices about one group cost together. Of a unit with k rows, k_j of them in group j, a choice in that group, made
 for k rows at ε, costs ε·k_j/k, as the utility moves in proportion to k_j: all of them cost ε.
+
+*A unit that is replaced* changes the groups of its rows before and of those after, which no `ParallelEvent` bounds:
+stated is ε. Of the choices here those of the most frequent values are made for such units, too. If k_j rows leave group
+j and l_j come, each count there moves by a number from −k_j to l_j. An exponential mechanism costs at most the width of
+such a range over its scale: with 2k/ε that is (k_j + l_j)·ε/2k, and all groups cost ε, as Σ k_j and Σ l_j are k at
+most. Where a null record takes the place of a unit, its rows leave and none come: counts move one way, and k/ε is
+enough.
 """
 
 from __future__ import annotations
@@ -13,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ferrodp.events import EpsilonDeltaEvent, ParallelEvent, PrivacyEvent
+from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget
 from ferrodp.statistics._column import Column
@@ -38,19 +45,29 @@ def released(
     `choose` gets the rows of a group, and a source for each choice; `public` is what else it
     depends on.
     """
-    of_group = quantiles.composed(events)
+    whole = cost(spent, size, events)
+    groups = passed_groups(lambda: _ordered(held, codes, size), lambda: (whole, list(events), size, public, spent.unit))
+    drawn = sources(spent, size, events, whole)
+    for rows in groups:
+        choose(rows, drawn)
+    return whole
+
+
+def cost(spent: Budget, size: int, events: Sequence[PrivacyEvent]) -> PrivacyEvent:
+    """Return what releases about each of so many groups cost together; `events` are those of one group."""
     # mutant: groups-of-several-rows-taken-for-parallel
     parallel = spent.max_contributions == 1
-    whole: PrivacyEvent = (
-        ParallelEvent(events=(of_group,) * size) if parallel else EpsilonDeltaEvent(epsilon=spent.epsilon)
-    )
-    each = events if parallel else (whole,) * len(events)
-    groups = passed_groups(lambda: _ordered(held, codes, size), lambda: (whole, list(events), size, public, spent.unit))
+    # mutant: groups-of-replaced-units-taken-for-parallel
+    if parallel and spent.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return ParallelEvent(events=(quantiles.composed(events),) * size)
+    return EpsilonDeltaEvent(epsilon=spent.epsilon)
+
+
+def sources(spent: Budget, size: int, events: Sequence[PrivacyEvent], whole: PrivacyEvent) -> Iterator[NoiseSource]:
+    """Return a source for each release about each of so many groups, in the order of groups; they are paid for."""
+    each = tuple(events) if isinstance(whole, ParallelEvent) else (whole,) * len(events)
     # mutant: parallel-groups-charged-as-a-sequence
-    sources = iter(spent.sources(*(tuple(each) * size), null_distance=None, event=whole))
-    for rows in groups:
-        choose(rows, sources)
-    return whole
+    return iter(spent.sources(*(each * size), null_distance=None, event=whole))
 
 
 def _ordered(held: Column, codes: npt.NDArray[np.intp], size: int) -> Iterator[Doubles]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ferrodp.statistics._noise import Transformed, ratio_interval
 from ferrodp.statistics.estimate import Estimate, Sample
 from ferrodp.statistics.groups.counts import CountsByGroup
 from ferrodp.statistics.groups.rows import Ints, Part
+from ferrodp.statistics.rows.times import of_bounds
 from ferrodp.tickets import Ticket
 
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -194,6 +196,64 @@ class SumsByGroup(CountsByGroup):
             _laws=tuple(Transformed(each.interval) for each in found),
             _errors=errors,
         )
+
+    def standard_deviation(
+        self,
+        name: str,
+        *,
+        bounds: Bounds,
+        epsilon: Real | None = None,
+        delta: Real = 0.0,
+        neighboring_relation: NeighboringRelation = _ADD_OR_REMOVE,
+        source: NoiseSource | None = None,
+        ticket: Ticket | None = None,
+    ) -> Estimate[Any]:
+        """Return the standard deviation of a column in each group, its values clamped to public bounds.
+
+        Parameters
+        ----------
+        name, bounds, epsilon, delta, neighboring_relation, source, ticket
+            As for `variance`, whose roots are returned: post-processing.
+
+        Returns
+        -------
+        Estimate
+            A float64 array, one standard deviation a key, or durations where bounds are times.
+
+        Raises
+        ------
+        InvalidArray, InvalidArrayType, InvalidParameter, InvalidType, TicketError
+            As for `private_count`. Nothing was drawn.
+
+        Examples
+        --------
+        >>> import ferrodp as fd
+        >>> frame = {"region": ["north"] * 6000 + ["south"] * 4000, "age": [20.0, 40.0] * 3000 + [50.0] * 4000}
+        >>> groups = fd.private_group_by(frame, "region", keys=["north", "south"])
+        >>> found = groups.standard_deviation("age", bounds=(0, 60), epsilon=1.0)
+        >>> found.labels, abs(float(found[0]) - 10.0) < 2.0
+        (('north', 'south'), True)
+        """
+        variances = self.variance(
+            name,
+            bounds=bounds,
+            epsilon=epsilon,
+            delta=delta,
+            neighboring_relation=neighboring_relation,
+            source=source,
+            ticket=ticket,
+        )
+        clock, _ = of_bounds(bounds)
+        values, laws = variances.value, variances._laws or ()
+        errors, roots = np.asarray(variances._errors), np.sqrt(values)
+        found = replace(
+            variances,
+            value=roots,
+            statistic=f"standard deviations of {name} by group{self._of}",
+            _laws=tuple(moments.root_law(law, value) for law, value in zip(laws, values.tolist(), strict=True)),
+            _errors=np.where(roots > 0.0, errors / (2.0 * np.where(roots > 0.0, roots, 1.0)), np.nan),
+        )
+        return found if clock is None else moments.in_durations(found, clock)
 
     def _sum(self, spent: Budget, name: str, ends: Any, middle: float = 0.0) -> Part:
         lower, upper = _bounds(ends)

@@ -6,6 +6,9 @@ all rows of a unit, of which so many different values count: Vᵤ, which depends
 over all parts is ⋃ᵤ Vᵤ, that of one process. Values are compared as there, by `==` and `hash`. A hash may be another in
 each process, so that none travels: a set is made anew from its values where it arrives.
 
+*Sets of groups.* Groups are those of public keys, so that each part has a set for each of them. A union a group is the
+union of the pairs of a group and a value.
+
 *Keys in the data.* How many rows, or units, a key has is the sum of how many it has in the parts, 0 where it does not
 occur; a unit has all of its rows in one part where units are counted or their rows bounded. Keys are compared by their
 type and by a form that equal ones share, so which of them came first shows nowhere, and they are noised in ascending
@@ -18,7 +21,8 @@ of its own, and nothing tells those of two parts to be the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,6 +62,28 @@ class Different:
             # mutant: values-in-two-parts-count-twice
             return Different(self.values | other.values)
         return Different(np.unique(np.concatenate([self.values, other.values])))
+
+
+def by_group(found: Numbers | Labels, places: Places, codes: Places, size: int) -> list[Different]:
+    """Return the values of the rows of each of so many groups; rows without a group, or a place, do not count."""
+    held = np.flatnonzero((codes >= 0) & (places >= 0))
+    held = held[np.argsort(codes[held], kind="stable")]
+    ends = np.searchsorted(codes[held], np.arange(size + 1)).tolist()
+    rows = [held[start:stop] for start, stop in pairwise(ends)]
+    return [Different.of(_taken(found, each), places[each]) for each in rows]
+
+
+def _taken(found: Numbers | Labels, rows: Places) -> Numbers | Labels:
+    if isinstance(found, Numbers):
+        return found._replace(values=found.values[rows], nulls=None)
+    return replace(found, values=found.values[rows])
+
+
+def counted_values_by_group(
+    numbers: Callable[[], Ints], values: Callable[[], list[Different]], public: Callable[[], Any]
+) -> Ints:
+    """Return how many different values each group has, in one process or in all parts of its table."""
+    return numbers() if exact.is_whole() else np.array([len(each) for each in exact.passed(values, public)], np.int64)
 
 
 def counted_values(number: Callable[[], int], values: Callable[[], Different], public: Callable[[], Any]) -> int:

@@ -146,10 +146,8 @@ def private_bounds(
     """
     spent = budget(epsilon, delta, max_contributions, neighboring_relation, source, ticket)
     spent.check_missing(missing)
-    edges = _edges(magnitudes)
-    chance = _validate.positive("failure_probability", failure_probability)
-    if chance >= 1.0:
-        raise _validate.out_of_domain("failure_probability", "in (0, 1)", failure_probability)
+    looked = Bounded.of(magnitudes, failure_probability)
+    edges = looked.edges
     spent = _units.of_units(spent, unit, keep, missing)
     held = _units.numbers(spent, values, missing)
     moved = spent.max_contributions
@@ -160,16 +158,35 @@ def private_bounds(
     found = passed(
         # mutant: values-beyond-the-edges-decide-on-the-number-of-rows
         lambda: counts._binned(edges, (np.clip(part, edges[0], edges[-1]) for part in held.floats())),
-        lambda: (mechanism.event, edges, chance, spent.unit),
+        lambda: (mechanism.event, edges, looked.chance, spent.unit),
     )
     (drawn,) = spent.says("bounds", values).sources(mechanism.event, null_distance=None)
     # mutant: bounds-of-bare-counts
     mechanism.release(found, out=found, source=drawn)
-    least = _threshold(mechanism, edges.size - 1, chance)
-    full = np.flatnonzero(found >= least)
-    first, last = (full[0], full[-1]) if full.size else (found.argmax(),) * 2
-    bounds = np.array([edges[first], edges[last + 1]])
+    bounds = looked.around(found, mechanism)
     return spent.estimate(bounds, None, mechanism.event, "bounds", labels=("lower", "upper"))
+
+
+class Bounded(NamedTuple):
+    """What bounds are looked for among, and how often some bin without values may pass for one with many."""
+
+    edges: Doubles
+    chance: float
+
+    @classmethod
+    def of(cls, magnitudes: Any, failure_probability: Any) -> Bounded:
+        """Check the parameters."""
+        edges = _edges(magnitudes)
+        chance = _validate.positive("failure_probability", failure_probability)
+        if chance >= 1.0:
+            raise _validate.out_of_domain("failure_probability", "in (0, 1)", failure_probability)
+        return cls(edges, chance)
+
+    def around(self, noised: npt.NDArray[np.int64], mechanism: Any) -> Doubles:
+        """Return the outer edges of the outermost bins whose noised counts are high, or those of the fullest bin."""
+        full = np.flatnonzero(noised >= _threshold(mechanism, self.edges.size - 1, self.chance))
+        first, last = (full[0], full[-1]) if full.size else (noised.argmax(),) * 2
+        return np.array([self.edges[first], self.edges[last + 1]])
 
 
 def _edges(magnitudes: Any) -> Doubles:
