@@ -11,14 +11,10 @@ releases is far smaller than with independent noise.
     Releases one vector a step with such noise, each number rounded exactly.
 """
 
-from ferrodp.correlated.strategies import (
-    BandedMatrix,
-    BandedToeplitz,
-    BufferedToeplitz,
-    SquareRoot,
-    Strategy,
-    Tree,
-)
+from ferrodp.correlated.matrix import BandedMatrix
+from ferrodp.correlated.strategy import Strategy
 from ferrodp.correlated.streams import NoiseStream
+from ferrodp.correlated.toeplitz import BandedToeplitz, BufferedToeplitz, SquareRoot
+from ferrodp.correlated.tree import Tree
 
 __all__ = ["BandedMatrix", "BandedToeplitz", "BufferedToeplitz", "NoiseStream", "SquareRoot", "Strategy", "Tree"]

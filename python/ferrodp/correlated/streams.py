@@ -11,7 +11,9 @@ from ferrodp import _native
 from ferrodp._base import _arrays, _validate
 from ferrodp._base._validate import Real
 from ferrodp._numerics.rounding import product_up
-from ferrodp.correlated.strategies import BandedMatrix, BufferedToeplitz, Strategy
+from ferrodp.correlated.matrix import BandedMatrix
+from ferrodp.correlated.strategy import Strategy
+from ferrodp.correlated.toeplitz import BufferedToeplitz
 from ferrodp.errors import FerroError, InvalidArray, InvalidArrayType, InvalidParameter, InvalidType
 from ferrodp.events import PrivacyEvent
 from ferrodp.random import NoiseSource
