@@ -22,6 +22,14 @@ FRAMEWORKS = {
 }
 
 
+def test_commands_do_not_import_the_pages_of_the_explorer():
+    """They take as long as all other commands together."""
+    code = "import sys, ferrodp.cli; print('ferrodp.explorer.app.application' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told == "False\n"
+
+
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_importing_an_integration_imports_no_framework(name):
     code = f"import sys, ferrodp.integrations.{name}; print({FRAMEWORKS[name]!r} in sys.modules)"

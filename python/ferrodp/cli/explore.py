@@ -7,7 +7,7 @@ import sys
 from ferrodp.cli._command import Args, command, option
 from ferrodp.cli._console import Console, Report, one_line
 from ferrodp.cli.printing.shapes import TEXT
-from ferrodp.explorer.app import server
+from ferrodp.explorer.app import DEFAULT_PORT
 
 
 def _show(report: Report, console: Console) -> None:
@@ -16,7 +16,7 @@ def _show(report: Report, console: Console) -> None:
 
 
 @command(
-    option("--port", type=int, metavar="P", help=f"TCP port (default: {server.DEFAULT_PORT}, or a free one)"),
+    option("--port", type=int, metavar="P", help=f"TCP port (default: {DEFAULT_PORT}, or a free one)"),
     option("--no-browser", action="store_true", help="do not open the page in a browser"),
     option("--host", default="127.0.0.1", metavar="H", help="address to listen at (default: %(default)s)"),
     option("--public", action="store_true", help="allow addresses that others can reach; limits rate and size"),
@@ -38,6 +38,7 @@ def explore(args: Args, console: Console) -> Report:
       ferrodp explore --port 8000 --no-browser
       ferrodp explore --host 0.0.0.0 --public
     """
+    from ferrodp.explorer.app import server  # with all lessons, which no other command needs
 
     def say(line: str) -> None:
         print(one_line(line), file=sys.stderr if args.json else sys.stdout, flush=True)

@@ -1,1 +1,3 @@
 """The web application: routes, what they refuse, processes and their streams."""
+
+DEFAULT_PORT = 8421

@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from ferrodp._base import _validate
 from ferrodp.errors import InvalidParameter, MissingPackage
+from ferrodp.explorer.app import DEFAULT_PORT
 from ferrodp.explorer.app.application import build
 from ferrodp.explorer.app.connections import MAX_CONNECTIONS, protocol
-
-DEFAULT_PORT = 8421
 
 
 def is_loopback(host: str) -> bool:
