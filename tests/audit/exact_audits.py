@@ -191,7 +191,9 @@ def shares() -> bool:
     top = fd.private_top(column, 3, categories=column, epsilon=1.0).event.events[:3]
     extreme = fd.private_max(column, **options).event
     of_group = groups.max("x", **options).event.events[0]
-    composed = several.events[0].events, with_ends.events, extreme.events, of_group.events, (*top, *top)
+    two = {"a": column, "b": column}
+    bins = fd.statistics.private_quantile_bins(two, 3, bounds=dict.fromkeys(two, (0.0, 10.0)), epsilon=2.0).event
+    composed = several.events[0].events, bins.events, with_ends.events, extreme.events, of_group.events, (*top, *top)
     return any(sum(Fraction(part.epsilon) for part in each) > 2 for each in composed)
 
 

@@ -54,6 +54,7 @@ FOUND_BY: dict[str, tuple[str, ...]] = {
     "each of the three choices of an extreme gets the whole budget": ("shares of a budget",),
     "weights of a race are permuted": ("runs of candidates",),
     "each of several quantiles of a group gets the whole budget": ("shares of a budget",),
+    "each column of bins has the whole budget": ("shares of a budget",),
     "each of several choices of a top gets half of the budget": ("shares of a budget",),
     "different values of a unit move their number by one": ("different values",),
     "counts of a top are noised for a replaced row as for one that goes": ("most frequent, replaced",),

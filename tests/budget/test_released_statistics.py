@@ -99,6 +99,21 @@ RELEASES = {
         lambda: fd.private_top(["a", "b"], 1, categories=["a", "b", "c"], **ONE),
         ("the 1 most frequent of 3 public categories", None, None, "one row"),
     ),
+    "quantile bins": (
+        lambda: fd.statistics.private_quantile_bins(FRAME, 4, bounds={"age": (0, 120)}, **ONE),
+        ("edges of 4 quantile bins", "age", "age in [0, 120]", "one row"),
+    ),
+    "quantile bins of units": (
+        lambda: fd.statistics.private_quantile_bins(
+            FRAME, 4, bounds={"age": (0, 120), "person": (0, 9)}, unit="person", **ONE
+        ),
+        (
+            "edges of 4 quantile bins",
+            "age, person",
+            "age in [0, 120], person in [0, 9]",
+            "one unit of person, with all of its rows, of which up to 1 counts",
+        ),
+    ),
     "rows per unit": (
         lambda: fd.private_rows_per_unit(FRAME["person"], at_most=20, **ONE),
         ("rows of a unit", None, "[1, 20]", "one unit, with all of its rows"),

@@ -23,7 +23,7 @@ import pytest
 import ferrodp as fd
 from ferrodp.distributed import private_statistic, statistics
 from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidType
-from ferrodp.statistics import models
+from ferrodp.statistics import models, private_quantile_bins
 from ferrodp.statistics.keys.routes import routes_of
 from ferrodp.statistics.models._sums import Summed
 from ferrodp.statistics.parts import exact, multisets
@@ -169,6 +169,15 @@ def tops_of_groups(frame, **pay):
     return by_region(frame).top("code", 2, categories=range(1, 9), epsilon=1.0, **pay)
 
 
+def bins_of_columns(frame, **pay):
+    ends = {"pay": (0, 100), "code": (0, 60)}
+    return private_quantile_bins(frame, 4, bounds=ends, epsilon=6.0, **pay)
+
+
+def bins_of_units(frame, **pay):
+    return private_quantile_bins(frame, 3, bounds={"pay": (0, 100)}, epsilon=6.0, unit="person", keep="first", **pay)
+
+
 def different(frame, **pay):
     return fd.private_distinct(frame["pay"], epsilon=1.0, **pay)
 
@@ -230,7 +239,7 @@ def scales(frame, **pay):
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
 PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups, largest_of_groups]
 PLAIN += [deviations_of_groups, different_labels_of_groups, bounds_of_groups, tops_of_groups]
-PLAIN += [different, different_labels, found_codes, found_pairs]
+PLAIN += [bins_of_columns, different, different_labels, found_codes, found_pairs]
 PLAIN += [moments_of_columns, bayes, scales]
 OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]
 OF_UNITS += [
@@ -241,7 +250,7 @@ OF_UNITS += [
     found_codes_of_units,
     selected_codes,
 ]
-OF_UNITS += [moments_of_units]
+OF_UNITS += [moments_of_units, bins_of_units]
 
 
 def table(rows=ROWS, seed=0):
@@ -272,7 +281,8 @@ def numbers(found):
     if isinstance(found, fd.statistics.PrivateGroups):
         counts = found.found_counts
         return {"keys": found.keys, "counts": counts if counts is None else counts.value.tolist()}
-    tables_of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
+    several = isinstance(found, (fd.statistics.PrivateMarginals, fd.statistics.ReleasedTable))
+    tables_of = found if several else {"": found}
     return {name: np.asarray(tables_of[name].value).tolist() for name in tables_of}
 
 

@@ -342,6 +342,16 @@ STATISTICS = [
         lambda c: fd.statistics.release(TABLE, sums={"age": (0, 120)}, epsilon=1.0),
     ),
     Hint(
+        'bounds, got list; as in {"age": (0, 120)}',
+        lambda c: fd.statistics.private_quantile_bins(TABLE, 2, bounds=[0, 120], epsilon=1.0),
+        lambda c: fd.statistics.private_quantile_bins(TABLE, 2, bounds={"age": (0, 120)}, epsilon=1.0),
+    ),
+    Hint(
+        'a column, got none; as in {"age": (0, 120)}',
+        lambda c: fd.statistics.private_quantile_bins(TABLE, 2, bounds={}, epsilon=1.0),
+        lambda c: fd.statistics.private_quantile_bins(TABLE, 2, bounds={"age": (0, 120)}, epsilon=1.0),
+    ),
+    Hint(
         "write count=True",
         lambda c: fd.statistics.release(TABLE, count=False, sums={}, epsilon=1.0),
         lambda c: fd.statistics.release(TABLE, count=True, sums={}, epsilon=1.0),

@@ -4,7 +4,7 @@ KILLERS = {
     "tables": "pytest tests/statistics/test_marginals.py",
     "models": "pytest tests/statistics/test_models.py",
     "categories": "pytest tests/statistics/test_categorical_bayes.py",
-    "bins": "framework sklearn tests/integrations/sklearn/test_bins.py",
+    "bins": "pytest tests/statistics/test_quantile_bins.py",
     "synthetic rows": "framework mbi tests/integrations/mbi/test_synthetic_rows.py",
     "coded responses": "pytest tests/mechanisms/test_hadamard_response.py",
 }
@@ -55,8 +55,8 @@ MUTANTS = [
     (
         "each column of bins has the whole budget",
         "each-column-of-bins-has-the-whole-budget",
-        " / width",
-        "",
+        "(1, whole)",
+        "(1, number - 1)",
         "bins",
     ),
     (

@@ -162,6 +162,10 @@ CALLS = {
         "fd.private_marginals({'a': wholes % 40, 'b': wholes % 30, 'c': wholes % 7}, 3, "
         "categories={'a': range(40), 'b': range(30), 'c': range(7)}, epsilon=1.0, delta=1e-6)['a', 'b']"
     ),
+    "private_quantile_bins": (
+        "fd.statistics.private_quantile_bins({'a': column, 'b': wholes}, 4, bounds={'a': (0.0, 1.0), 'b': (0, 500)}, "
+        "epsilon=1.0)"
+    ),
     "private_group_by, different values": (
         "fd.private_group_by({'key': wholes, 'value': column}, 'key', keys=list(range(500)))"
         ".distinct('value', epsilon=1.0)"

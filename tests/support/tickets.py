@@ -263,6 +263,15 @@ def group_cases():
     for word, event in [("its event", table().event), ("its guarantee", EpsilonDeltaEvent(epsilon=0.75, delta=0.0))]:
         yield Case(f"a table, for {word}", fd.release, table, event, bad)
 
+    def bins(**more):
+        columns = {"value": frame["value"], "other": np.array([3, 1, 2])}
+        public = {"num_bins": 3, "bounds": {"value": (0.0, 4.0), "other": (0, 4)}, "epsilon": 0.75}
+        return fd.statistics.private_quantile_bins(**{"frame": columns} | public | more)
+
+    bad = [{"num_bins": 1}, {"bounds": {"value": (1.0, 0.0)}}, {"bounds": {"key": (0.0, 1.0)}}, {"epsilon": 0.0}]
+    for word, event in [("its event", bins().event), ("its guarantee", EpsilonDeltaEvent(epsilon=0.75, delta=0.0))]:
+        yield Case(f"bins, for {word}", fd.statistics.private_quantile_bins, bins, event, bad)
+
     def marginals(**more):
         public = {"categories": {"key": ["a", "b"]}, "bins": {"value": [0.0, 2.0, 4.0]}}
         return fd.private_marginals(**{"frame": frame, "workload": 2, "epsilon": 0.75, "delta": 1e-6} | public | more)

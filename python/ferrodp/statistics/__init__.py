@@ -9,7 +9,8 @@ keys. `private_median` and `private_quantiles` are choices like `private_quantil
 `private_max`; `private_bounds` finds bounds for the others. `private_distinct` counts different values, `private_top`
 finds the most frequent ones, `private_rows_per_unit` how many rows of a unit should count. `private_marginals` returns
 `PrivateMarginals`: contingency tables of several columns, measured together; a `Residual` is what other programs take.
-`population_interval` adds the error of sampling to that of noise.
+`population_interval` adds the error of sampling to that of noise. `private_quantile_bins` finds edges of bins with
+about as many rows each, of several columns at once.
 `release` returns a `ReleasedTable` of counts and sums that are paid for at once.
 
 Columns are those of numpy, pandas, polars and Arrow, and lists: numbers, labels, and with bounds or edges of their kind
@@ -19,6 +20,7 @@ public bounds and put on a grid. What is released is an integer statistic of int
 sensitivity holds in machine arithmetic.
 """
 
+from ferrodp.statistics.bins import private_quantile_bins
 from ferrodp.statistics.counts import private_count, private_histogram
 from ferrodp.statistics.estimate import Estimate, Interval
 from ferrodp.statistics.grouping import private_group_by
@@ -59,6 +61,7 @@ __all__ = [
     "private_median",
     "private_min",
     "private_quantile",
+    "private_quantile_bins",
     "private_quantiles",
     "private_rows_per_unit",
     "private_standard_deviation",

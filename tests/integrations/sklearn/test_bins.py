@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import ferrodp as fd
 from ferrodp.accounting import PureDpAccountant
 from ferrodp.errors import InvalidArray, InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation
@@ -20,7 +21,18 @@ def test_all_edges_together_cost_what_was_asked_for(bins, relation):
 
     assert 0.69 < accountant.epsilon(0.0) <= 0.7
     assert made.epsilon_ == 0.7
-    assert len(made.event_.events) == 3
+    assert len(made.event_.events) == 3 * (bins - 1)
+
+
+def test_one_ticket_pays_for_all_columns():
+    """A budget that is split into parts gives the bins one of them, and what is left is that of the others."""
+    with fd.budget(epsilon=2.0, parts=2):
+        made = PrivateKBinsDiscretizer(4, epsilon=None, bounds=(-20, 20))
+        with pytest.raises(InvalidParameter, match="epsilon must be given"):
+            made.fit(X)
+        made.set_params(epsilon=1.0).fit(X)
+        fd.private_count(X[:, 0], epsilon=1.0)
+    assert made.bin_edges_.shape == (3, 5)
 
 
 def test_edges_are_near_those_of_numpy():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,10 @@ import numpy.typing as npt
 from ferrodp._base import _validate
 from ferrodp._base._validate import Real
 from ferrodp.errors import InvalidArray, InvalidParameter
-from ferrodp.events import ComposedEvent, NeighboringRelation
+from ferrodp.events import NeighboringRelation
 from ferrodp.integrations.sklearn._estimator import Floats, functions
 from ferrodp.integrations.sklearn._private import Keep, PrivateTransformer
-from ferrodp.statistics import private_quantiles
+from ferrodp.statistics import private_quantile_bins
 from ferrodp.statistics.models import private_scales
 
 __all__ = ["PrivateKBinsDiscretizer", "PrivateStandardScaler"]
@@ -171,9 +170,9 @@ class PrivateStandardScaler(_OfColumns):
 
 
 class PrivateKBinsDiscretizer(_OfColumns):
-    """Bins of columns with about as many rows each, ε-differentially private for each record: `private_quantiles`.
+    """Bins of columns with about as many rows each, ε-differentially private for each record: `private_quantile_bins`.
 
-    Each column has an equal share of ε, and so has each of its edges. The result is the number of the bin, as of
+    All edges of all columns are one release, with an equal share of ε each. The result is the number of the bin, as of
     scikit-learn's class with ``strategy="quantile"`` and ``encode="ordinal"``.
 
     Parameters
@@ -212,7 +211,6 @@ class PrivateKBinsDiscretizer(_OfColumns):
     Notes
     -----
     The edges are choices among round numbers within the bounds, so that ε composes over columns and edges by addition.
-    Each column is a release of its own in an open ``ferrodp.budget(…)``.
 
     Examples
     --------
@@ -254,16 +252,14 @@ class PrivateKBinsDiscretizer(_OfColumns):
         del guarantee["delta"]  # choices need none
         number = _validate.count("n_bins", self.n_bins, minimum=2, maximum=1000)
         width = rows.shape[1]
-        # mutant: each-column-of-bins-has-the-whole-budget
-        guarantee["epsilon"] = _validate.rounded(_validate.exact("epsilon", self.epsilon) / width, "down")
         lower, upper = self._ends(width)
-        levels = [Fraction(i, number) for i in range(1, number)]
-        found = [private_quantiles(rows[:, i], levels, bounds=(lower[i], upper[i]), **guarantee) for i in range(width)]
-        inner = np.array([each.value for each in found])
-        self.bin_edges_ = np.column_stack([lower, inner, upper])
+        names = [f"column {i}" for i in range(width)]
+        bounds = dict(zip(names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
+        found = private_quantile_bins(dict(zip(names, rows.T, strict=True)), number, bounds=bounds, **guarantee)
+        self.bin_edges_ = np.array([found[name].value for name in names])
         self.n_bins_ = np.full(width, number)
         self.epsilon_ = float(self.epsilon)
-        self.event_ = ComposedEvent(events=tuple(each.event for each in found))
+        self.event_ = found.event
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the number of the bin of each entry, from 0 to `n_bins` − 1.

@@ -447,7 +447,11 @@ def timed(spent: Budget, bounds: Any, candidates: Any) -> tuple[Budget, Any, Any
 
 def ranked(spent: Budget, values: object, missing: object) -> Column:
     """Return a column whose ranks are looked for."""
-    array = _units.numbers(spent, values, missing)
+    return not_too_long(_units.numbers(spent, values, missing))
+
+
+def not_too_long(array: Column) -> Column:
+    """Return the same column, or refuse one whose ranks would not be exact."""
     if array.values.size > _MAX_ROWS:
         raise InvalidParameter(f"values must be at most {_MAX_ROWS} rows")
     return array
