@@ -191,6 +191,18 @@ def test_bounds_of_groups_are_those_of_their_columns(delta, noised):
         assert lower < upper
 
 
+def test_bounds_of_groups_follow_from_noised_counts_alone(monkeypatch):
+    """Six bins a group, from -4 to 4; the noise says that one of them, and two of the other group, have many values."""
+
+    def release(mechanism, value, *, out, source):
+        out[:] = 0
+        out[[0, 6 + 4, 6 + 5]] = 10**6
+
+    monkeypatch.setattr(DiscreteLaplaceMechanism, "release", release)
+    found = fd.private_group_by(frame_of(), "key", keys=[0, 1]).bounds("x", magnitudes=(1.0, 4.0), epsilon=1.0)
+    assert found.value.tolist() == [-4.0, -2.0, 1.0, 4.0]
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_tops_of_groups_are_those_of_their_columns_with_the_same_noise(number):
     """Group by group, one after another: names, counts and intervals, and what they cost together."""
