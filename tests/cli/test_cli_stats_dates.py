@@ -107,7 +107,7 @@ def test_a_plan_of_dates_is_what_the_command_does(ferrodp: Run, asked: tuple[str
         (["--histogram", "dya:2026-01-01..2027-01-01:month"], 4, "it has patient, day, stay"),
         (["--table", YEAR + "month", "stay:0,5,10", "--delta", "1e-6"], 2, "--histogram and --group-by"),
         (["--count", "--group-by", YEAR + "month", "--find-keys", "threshold:1e-6"], 4, "must have no keys"),
-        (["--distinct", "stay", "--group-by", YEAR + "month"], 4, "must not be given with --group-by"),
+        (["--table", "stay:0,5", "stay:0,9", "--group-by", YEAR + "month"], 2, "all different"),
     ],
 )
 def test_dates_that_cannot_be_are_refused_and_charge_nothing(

@@ -17,10 +17,12 @@ Run = Callable[..., Any]
 ASKED = (
     *("--count", "--sum", "age:0,100", "--mean", "age:0,100", "--variance", "age:0,100", "--median", "age:0,100"),
     *("--quantiles", "age:0,100:0.25,0.75", "--min", "age:0,100", "--max", "age:0,100", "--distinct", "patient"),
+    *("--standard-deviation", "age:0,100", "--bounds", "age"),
     *("--histogram", "region=north,south", "--histogram", "age:0,50,100"),
 )
 GROUPED = (
     *("--count", "--sum", "age:0,100", "--mean", "age:0,100", "--median", "age:0,100", "--histogram", "age:0,50,100"),
+    *("--distinct", "region", "--standard-deviation", "age:0,100", "--bounds", "age"),
     *("--group-by", "region=north,south,east", "--unit", "patient", "--rows-per-unit", "3"),
 )
 PAID = ("--ledger", "budget.db", "--scope", "survey")
@@ -92,9 +94,11 @@ def test_what_a_plan_says_is_what_the_command_does(
         if one["error"] is not None:
             half = 0.5 * (np.array(other["upper"]) - np.array(other["lower"]))
             assert half == pytest.approx(np.full(half.size, one["error"]), rel=1e-12)
-    assert {one["statistic"] for one in plan["statistics"] if one["errors"]} == {"mean", "variance"} & {
-        one["statistic"] for one in plan["statistics"]
-    }
+    assert {one["statistic"] for one in plan["statistics"] if one["errors"]} == {
+        "mean",
+        "variance",
+        "standard-deviation",
+    } & {one["statistic"] for one in plan["statistics"]}
 
 
 def test_errors_of_means_are_those_of_a_table_of_so_many_rows(ferrodp: Run) -> None:
@@ -182,7 +186,7 @@ def test_a_plan_says_what_is_missing_which_a_command_refuses(
         (["--count", "--epsilon", "0"], 4, "--epsilon"),
         (["--mean", "age:9,1", "--epsilon", "1"], 4, "bounds"),
         (["--mean", "age:9"], 2, "COLUMN:LOWER,UPPER"),
-        (["--distinct", "age", "--group-by", "region=a"], 4, "--distinct must not"),
+        (["--distinct", "agee", "--group-by", "region=a"], 4, "it has age, region, patient"),
         (["--count", "-o", "plan.csv"], 4, "--output must be left out with --plan"),
         (["--count", "--ledger", "budget.db", "--scope", "survey", "--key", "k"], 4, "--key must be left out"),
         (["--count", "--epsilon", "1", "--ledger", "budget.db", "--scope", "nothere"], 7, "survey"),

@@ -159,6 +159,24 @@ def test_values_are_texts_whose_type_is_said(ferrodp: Run) -> None:
     assert [str(table.schema.field(name).type) for name in ("value", "epsilon")] == ["string", "double"]
 
 
+@pytest.mark.parametrize("by", [(), ("--group-by", "region=n,s")])
+def test_standard_deviations_of_times_are_seconds(ferrodp: Run, by: tuple[str, ...]) -> None:
+    """Within 20 percent of the roots of the variances, of the same days as dates and as datetimes."""
+    wanted = [f"--{kind}" for kind in ("variance", "standard-deviation")]
+    ends = ("day:2020-01-01,2026-01-01", "day:2020-01-01T00:00,2026-01-01T00:00")
+    asked = [part for kind in wanted for end in ends for part in (kind, end)]
+    found = ferrodp("stats", "t.csv", *asked, *by, "--epsilon", 60, "--json").json["statistics"]
+
+    assert [each["type"] for each in found] == ["squared days", "squared seconds", "seconds", "seconds"]
+    days, seconds, *roots = (np.array(each["values"]) for each in found)
+    for each in roots:
+        assert each == pytest.approx(np.sqrt(days) * 86_400, rel=0.2)
+        assert each == pytest.approx(np.sqrt(seconds), rel=0.2)
+    plan = ferrodp("stats", "t.csv", *asked, *by, "--epsilon", 60, "--plan", "--json").json["statistics"]
+    assert [each["type"] for each in plan] == [each["type"] for each in found]
+    assert [each["error_unit"] for each in plan] == ["squared days", "squared seconds", "days", "seconds"]
+
+
 def test_a_column_of_no_dates_says_that_nothing_is_seen(ferrodp: Run) -> None:
     found = ferrodp("stats", "t.csv", "--mean", "region:2020-01-01,2026-01-01", "--epsilon", 1)
     assert "few or no values" in " ".join(found.out.split())

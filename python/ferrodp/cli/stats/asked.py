@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
@@ -193,9 +194,9 @@ def quantiles(text: str) -> Asked:
     return Asked("quantiles", column, numbers, quantiles=_numbers(text, last))
 
 
-def distinct(text: str) -> Asked:
-    """Take the name of a column."""
-    return Asked("distinct", text)
+def named(kind: str) -> Callable[[str], Asked]:
+    """Return a parser of the name of a column, of which nothing else is given."""
+    return functools.partial(Asked, kind)
 
 
 def calendar(text: str) -> tuple[str, CalendarBins] | None:

@@ -29,7 +29,7 @@ from ferrodp.statistics.keys.contributions import contribution
 
 _STEPS = 100
 """Of the progress of reading."""
-_BY_GROUP = ("count", "sum", "mean", "variance", "median", "quantiles", "min", "max", "histogram")
+_BY_GROUP = tuple(kind for kind in _releases.KINDS if kind not in _crossed.KINDS)
 
 
 def _bounded(name: str, help: str) -> Any:
@@ -60,16 +60,25 @@ def _bounded(name: str, help: str) -> Any:
         "--distinct",
         action="append",
         dest="asked",
-        type=_asked.distinct,
+        type=_asked.named("distinct"),
         metavar="COLUMN",
         help="how many different values; a unit has up to K of them",
     ),
     _bounded("--sum", "sum of a column, its values clamped to public bounds"),
     _bounded("--mean", "mean of such a column; of dates: day:2020-01-01,2026-01-01"),
     _bounded("--variance", "variance of such a column"),
+    _bounded("--standard-deviation", "standard deviation of such a column; of dates in seconds"),
     _bounded("--median", "a number near the median, between public bounds"),
     _bounded("--min", "a number that only a few values fall short of"),
     _bounded("--max", "a number that only a few values exceed"),
+    option(
+        "--bounds",
+        action="append",
+        dest="asked",
+        type=_asked.named("bounds"),
+        metavar="COLUMN",
+        help="powers of two between which most values lie, for a column whose bounds are not known",
+    ),
     option(
         "--quantiles",
         action="append",

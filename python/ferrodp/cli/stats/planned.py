@@ -8,6 +8,7 @@ These take their noise from a seed that everybody knows, which is no draw: nothi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -32,8 +33,7 @@ from ferrodp.statistics.marginals.released import PrivateMarginals
 LEVEL = 0.95
 ROWS = (1_000, 100_000)
 """For which numbers of rows the errors of means and variances are shown."""
-_BY_ROWS = ("mean", "variance")
-_CHOICES = ("median", "quantiles", "min", "max")
+_BY_ROWS = ("mean", "variance", "standard-deviation")
 _SEED = bytes(32)
 
 _ERROR = record({"rows": INTEGER, "error": NUMBER})
@@ -158,7 +158,7 @@ def _statistic(
         errors = [{"rows": size, "error": _error(_of_even_values(asked, part, setting, size))} for size in ROWS]
     elif isinstance(law, PrivateMarginals):
         error, deviation = crossed.error(law, LEVEL), crossed.deviation(law)
-    elif law is not None and asked.kind not in _CHOICES:
+    elif law is not None and asked.kind not in (*releases.CHOICES, "bounds"):
         error = _error(law)
         deviation = float(np.max(np.asarray(law.to_dict()["standard_error"], float)))
     return {
@@ -172,7 +172,7 @@ def _statistic(
         "standard_deviation": deviation,
         "error": error,
         "errors": errors,
-        "is_choice": asked.kind in _CHOICES,
+        "is_choice": asked.kind in releases.CHOICES,
         "missing": asked.way or (crossed.DELTA if asked.axes and part is not None and not part.delta else None),
     }
 
@@ -215,8 +215,12 @@ def _of_even_values(asked: Asked, part: EpsilonDeltaEvent, setting: Setting, siz
             rows_per_group=limit.rows_per_group if limit.is_by_group else None,
             source=testing.seeded(_SEED),
         )
-        by_group = groups.mean if asked.kind == "mean" else groups.variance
-        return by_group(
+        by_group: dict[str, Callable[..., Estimate[Any]]] = {
+            "mean": groups.mean,
+            "variance": groups.variance,
+            "standard-deviation": groups.standard_deviation,
+        }
+        return by_group[asked.kind](
             "values",
             bounds=(lower, upper),
             epsilon=part.epsilon,
@@ -224,8 +228,12 @@ def _of_even_values(asked: Asked, part: EpsilonDeltaEvent, setting: Setting, siz
             neighboring_relation=setting.relation,
             source=testing.seeded(_SEED),
         )
-    release = statistics.private_mean if asked.kind == "mean" else statistics.private_variance
-    return release(
+    release: dict[str, Callable[..., Estimate[Any]]] = {
+        "mean": statistics.private_mean,
+        "variance": statistics.private_variance,
+        "standard-deviation": statistics.private_standard_deviation,
+    }
+    return release[asked.kind](
         values,
         bounds=(lower, upper),
         epsilon=part.epsilon,

@@ -22,8 +22,12 @@ from ferrodp.statistics.marginals.released import PrivateMarginals
 from ferrodp.statistics.rows.times import read_texts
 from ferrodp.tickets import Ticket
 
-NOISED = ("count", "distinct", "sum", "mean", "variance", "histogram", *crossed.KINDS)
+NOISED = (
+    "count", "distinct", "sum", "mean", "variance", "standard-deviation", "bounds", "histogram", *crossed.KINDS,
+)  # fmt: skip
 """What takes a delta; the others are choices."""
+CHOICES = ("median", "quantiles", "min", "max")
+KINDS = (*NOISED, *CHOICES)
 
 
 def columns(asked: list[Asked], setting: Setting) -> tuple[set[str], set[str]]:
@@ -153,6 +157,8 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
     if asked.kind == "distinct":
         return statistics.private_distinct(read.names[asked.column], **more)
     values = _values(read, asked)
+    if asked.kind == "bounds":
+        return statistics.private_bounds(values, **more)
     if asked.kind == "histogram":
         return statistics.private_histogram(values, bins=asked.calendar or asked.ends, **more)
     ends: Any = (asked.ends[0], asked.ends[1])
@@ -162,6 +168,7 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
         "sum": statistics.private_sum,
         "mean": statistics.private_mean,
         "variance": statistics.private_variance,
+        "standard-deviation": statistics.private_standard_deviation,
         "median": statistics.private_median,
         "min": statistics.private_min,
         "max": statistics.private_max,
@@ -171,7 +178,7 @@ def _of_column(table: Table, read: Read, asked: Asked, more: dict[str, Any]) -> 
 
 def _held(asked: Asked) -> str:
     """Return what a column is called in the table of groups."""
-    kind = "names" if asked.categories else "values" if not asked.is_timed else "times"
+    kind = "values" if not _is_named(asked) else "times" if asked.is_timed else "names"
     if timed.reader(asked.times) is not None:
         kind = "times of day"
     return f"{kind} of {asked.column}"
@@ -183,7 +190,7 @@ def _values(read: Read, asked: Asked) -> Any:
     if asked.is_timed:
         # mutant: times-of-day-read-as-dates
         return read_texts(read.names[asked.column], timed.reader(asked.times) or moment)
-    return (read.names if asked.categories else read.numbers)[asked.column]
+    return (read.names if _is_named(asked) else read.numbers)[asked.column]
 
 
 def _by_group(
@@ -196,7 +203,7 @@ def _by_group(
 ) -> Estimate[Any]:
     more: dict[str, Any] = {"epsilon": part.epsilon} | pays
     ends: Any = (asked.ends[0], asked.ends[1]) if asked.ends else (0.0, 0.0)
-    if asked.kind in ("median", "quantiles", "min", "max"):
+    if asked.kind in CHOICES:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise InvalidParameter(
                 f"--{asked.kind} by group needs the relation add_or_remove_one, got {relation.value}"
@@ -212,8 +219,15 @@ def _by_group(
     more |= {"delta": part.delta, "neighboring_relation": relation}
     if asked.column is None:
         return groups.count(**more)
+    if asked.kind in ("distinct", "bounds"):
+        return (groups.distinct if asked.kind == "distinct" else groups.bounds)(_held(asked), **more)
     if asked.kind == "histogram":
         bins = {"categories": names} if asked.categories else {"bins": asked.calendar or asked.ends}
         return groups.histogram(_held(asked), **bins, **more)
-    release = {"sum": groups.sum, "mean": groups.mean, "variance": groups.variance}[asked.kind]
-    return release(_held(asked), bounds=ends, **more)
+    of_sums: dict[str, Callable[..., Estimate[Any]]] = {
+        "sum": groups.sum,
+        "mean": groups.mean,
+        "variance": groups.variance,
+        "standard-deviation": groups.standard_deviation,
+    }
+    return of_sums[asked.kind](_held(asked), bounds=ends, **more)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ferrodp.errors import FerroError
 from ferrodp.statistics.rows.times import Clock, public_times
 
-TYPES = ("number", "date", "datetime", "time", "squared days", "squared seconds")
+TYPES = ("number", "date", "datetime", "time", "seconds", "squared days", "squared seconds")
 """What released values are."""
 EXAMPLES = {
     "date": "2020-01-01,2026-01-01",
@@ -119,6 +119,8 @@ def type_of(kind: str, times: tuple[Any, ...]) -> str:
     if not times or kind == "histogram":
         return "number"
     of_dates = clock(times).kind == "dates"
+    if kind == "standard-deviation":
+        return "seconds"
     if kind == "variance":
         return "squared days" if of_dates else "squared seconds"
     if isinstance(times[0], datetime.time):
@@ -146,7 +148,9 @@ def span(error: float, unit: str | None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a time as a text of ISO 8601; a number as it is."""
+    """Return a time as a text of ISO 8601, and a duration in seconds; a number as it is."""
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
     return value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else value
 
 
