@@ -183,6 +183,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "too few reports are decoded",
     ),
     _RECORD: (
+        "a charge of a plan does not say what it is for",
+        "a training that goes on within other words is refused",
+        "the words of a plan do not say that units share a vector",
+        "a round of an engine does not say what it is for",
+        "answers do not say whom their charge protects",
         "the noise of two days is taken for independent",
         "the standard error of a mean forgets the noise of its number of rows",
         "the interval of a sum knows nothing of its rounding",

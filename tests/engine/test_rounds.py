@@ -306,7 +306,7 @@ class FakeLedger:
     def __init__(self, allowed, relation=NeighboringRelation.ADD_OR_REMOVE_ONE):
         self.allowed, self.relation, self.asked, self.cancelled = allowed, relation, [], 0
 
-    def reserve(self, scopes, event, *, key=None):
+    def reserve(self, scopes, event, *, key=None, statistics=()):
         if not self.allowed:
             raise BudgetExceeded("nothing is left")
         self.allowed -= 1

@@ -122,7 +122,7 @@ MUTANTS = [
     (
         "a stream of counters draws with a charge that can be given back",
         "stream-of-counters-draws-before-it-is-paid",
-        "whole.arm()",
+        "whole.arm(statistic=self._words())",
         "pass",
         "counter streams",
     ),

@@ -187,8 +187,8 @@ MUTANTS = [
     (
         "randomized response forgets the ticket",
         "randomized-response-forgets-ticket",
-        "(self, source, ticket)",
-        "(self, source, None)",
+        "self, source, ticket, (",
+        "self, source, None, (",
         "ticketed",
     ),
     (

@@ -22,8 +22,9 @@ from ferrodp.errors import FerroError, InvalidArray, InvalidParameter, InvalidTy
 from ferrodp.events import ComposedEvent, PrivacyEvent, SelfComposedEvent
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import refuse_copy, source_or_default
-from ferrodp.tickets import Ticket, TicketLedger, TicketState
+from ferrodp.tickets import ReleasedStatistic, Ticket, TicketLedger, TicketState
 from ferrodp.tickets.payer import payer_of
+from ferrodp.tickets.statistic import changed, found_statistic
 
 __all__ = ["CounterStream"]
 
@@ -239,7 +240,7 @@ class CounterStream:
         if whole is not None:
             if whole.state is TicketState.HELD:
                 # mutant: stream-of-counters-draws-before-it-is-paid
-                whole.arm()
+                whole.arm(statistic=self._words())
             whole.close()
         self._open_native(found.key)
         if found.last is not None:
@@ -248,6 +249,14 @@ class CounterStream:
     def _about(self) -> dict[str, Any]:
         counters = self._num_counters if self._labels is None else list(self._labels)
         return {"counter": self._counter.to_dict(), "counters": counters, "charged": self._ledger is not None}
+
+    def _words(self) -> ReleasedStatistic:
+        """Return what the charge of the stream is for."""
+        counter, names = self._counter, None if self._labels is None else ", ".join(map(str, self._labels))
+        bounds = f"L2 norm of what a unit adds on a day at most {counter.l2_sensitivity:g}"
+        apart = changed(counter.neighboring_relation, "unit")
+        many = f"running totals of {self._num_counters} counter{'s' * (self._num_counters != 1)}"
+        return found_statistic(many, names, bounds, f"{counter.unit}, {apart}")
 
     def _reserved(self, event: PrivacyEvent, plan_delta: float | None) -> Ticket | None:
         """Return the ticket of the whole stream, or None without a ledger."""
@@ -283,7 +292,7 @@ class CounterStream:
             )
             # mutant: day-of-counters-not-recorded
             if ticket.state is TicketState.HELD:
-                ticket.arm()
+                ticket.arm(statistic=found_statistic(f"running totals, {what}, paid for by another charge"))
             ticket.close()
         except TicketError as error:
             raise FerroError(

@@ -12,6 +12,8 @@ from ferrodp.engine.sampling import Sampling
 from ferrodp.errors import InvalidParameter
 from ferrodp.events import DiscreteGaussianEvent, GaussianEvent, LaplaceEvent, NeighboringRelation, PrivacyEvent
 from ferrodp.plan import FixedSizeSampling, PoissonSampling
+from ferrodp.tickets import ReleasedStatistic
+from ferrodp.tickets.statistic import changed, found_statistic
 
 UNITS = 2.0**30
 """Nominal sensitivity of the discrete noise, in units of its grid: what counts is the ratio to its scale."""
@@ -88,6 +90,13 @@ class Step:
         return self.sampling.event(
             noise, population_size=self.population_size, neighboring_relation=self.relation, null_distance=math.inf
         )
+
+    @property
+    def words(self) -> ReleasedStatistic:
+        """What a round is for, as a ledger keeps it."""
+        name = "L1" if self.config.mechanism is NoiseMechanism.LAPLACE else "L2"
+        bounds = f"{name} norm of each update at most {self.config.max_grad_norm:g}"
+        return found_statistic("a round of training", None, bounds, f"one client, {changed(self.relation, 'client')}")
 
     def __str__(self) -> str:
         rate = self.config.sampling_rate

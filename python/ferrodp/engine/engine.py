@@ -800,7 +800,8 @@ class DifferentialPrivacyEngine:
             if key is not None:
                 raise InvalidParameter("key must be None without a ledger, got one")
             return self._counter.reserve(event, self._step.relation)
-        ticket = self._ledger.reserve(self._scope, event, key=key)
+        # mutant: rounds-of-an-engine-recorded-without-words
+        ticket = self._ledger.reserve(self._scope, event, key=key, statistics=self._step.words)
         # mutant: scope-of-another-relation-taken
         if ticket.neighboring_relation is not self._step.relation:
             ticket.close()

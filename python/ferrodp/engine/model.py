@@ -18,6 +18,7 @@ from ferrodp.events import NeighboringRelation
 from ferrodp.events.base import check_relation
 from ferrodp.mechanisms import GaussianMechanism
 from ferrodp.tickets import TicketLedger
+from ferrodp.tickets.statistic import changed, found_statistic
 
 __all__ = ["GaussianDifferentialPrivacy"]
 
@@ -156,7 +157,13 @@ class GaussianDifferentialPrivacy:
             self._charge(mechanism, allowed)
             mechanism.release(values, out=values)
         else:
-            with self._ledger.reserve(self._scope, mechanism.event) as ticket:
+            words = found_statistic(
+                "a whole model",
+                None,
+                f"L2 norm at most {self._clip_norm:g}",
+                f"one unit, {changed(self._relation, 'unit')}",
+            )
+            with self._ledger.reserve(self._scope, mechanism.event, statistics=words) as ticket:
                 replaced = NeighboringRelation.REPLACE_ONE
                 if (ticket.neighboring_relation is replaced) != (self._relation is replaced):
                     here, there = self._relation.name, ticket.neighboring_relation.name

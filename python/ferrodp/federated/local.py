@@ -16,8 +16,9 @@ from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import GaussianEvent, NeighboringRelation
 from ferrodp.random import NoiseSource
 from ferrodp.sums import ClippedSum
-from ferrodp.tickets import Ticket
+from ferrodp.tickets import ReleasedStatistic, Ticket
 from ferrodp.tickets.payer import PAYER
+from ferrodp.tickets.statistic import changed, known_as
 
 __all__ = ["LocalNoise"]
 
@@ -141,5 +142,8 @@ class LocalNoise:
         cast_as = casting(update, cast, skip)
         total: ClippedSum[Any] = ClippedSum(cast_as.template, clip_norm=self.clip_norm)
         total.add(cast_as.vector(update))
-        released = total.release(noise_multiplier=self.noise_multiplier, source=source, ticket=ticket)
+        bounds = f"L2 norm of an update at most {self.clip_norm:g}"
+        unit = f"one client, {changed(NeighboringRelation.REPLACE_ONE, 'client')}"
+        with known_as(ReleasedStatistic(statistic="a client's randomized update", bounds=bounds, unit=unit)):
+            released = total.release(noise_multiplier=self.noise_multiplier, source=source, ticket=ticket)
         return cast_as.restored(released)

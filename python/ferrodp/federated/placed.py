@@ -18,7 +18,7 @@ from ferrodp.federated.placements import DistributedPlacement, Placement, Total
 from ferrodp.federated.records import Records
 from ferrodp.federated.shuffled import public_seed
 from ferrodp.plan import CorrelatedNoise, FlatClipping, FullBatch, PrivacyPlan
-from ferrodp.plan.payments import Payments
+from ferrodp.plan.payments import Payments, Words
 from ferrodp.plan.sampling import Charge
 from ferrodp.random import NoiseSource
 from ferrodp.random.noise import source_or_default
@@ -364,7 +364,7 @@ class PlacedRun(Records):
                 made[multiplier] = self._mechanism(number).event
         self._events = [made[multiplier] for multiplier in plan.noise_multipliers]
         charges = [Charge(event, 1) for event in self._events]
-        self._payments = Payments(charges, plan.neighboring_relation, ledger, scope, self._name)
+        self._payments = Payments(charges, plan.neighboring_relation, ledger, scope, self._name, words=Words.of(plan))
         self._next = 0
         self._current: PlacedRound | None = None
         self._stopped: Literal["finished", "target", "budget"] | None = None

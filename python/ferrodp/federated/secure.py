@@ -25,6 +25,7 @@ from ferrodp.random.noise import source_or_default
 from ferrodp.sums.layout import from_template
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER
+from ferrodp.tickets.statistic import changed, found_statistic
 
 __all__ = ["SecureSum", "SecureTotal"]
 
@@ -435,7 +436,9 @@ class SecureSum:
         # mutant: secure-sum-paid-for-another-release
         if ticket.neighboring_relation is not self.neighboring_relation or not ticket.pays_for(self.event):
             raise InvalidParameter("ticket must be for `event`, in a scope with the neighboring relation of the sum")
-        ticket.arm()
+        bounds = f"L2 norm of each update at most {self.clip_norm:g}"
+        unit = f"one client, {changed(self.neighboring_relation, 'client')}"
+        ticket.arm(statistic=found_statistic("secure sum of updates", None, bounds, unit))
 
     # on the wire
 

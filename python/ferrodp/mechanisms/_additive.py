@@ -30,7 +30,7 @@ from ferrodp.random.noise import source_or_default
 from ferrodp.tickets import Ticket
 from ferrodp.tickets.payer import PAYER, payer_of
 from ferrodp.tickets.source import source_for
-from ferrodp.tickets.statistic import found_statistic
+from ferrodp.tickets.statistic import changed, found_statistic
 
 Law = Literal["gaussian", "laplace"]
 Floating = TypeVar("Floating", np.float32, np.float64)
@@ -394,15 +394,27 @@ def _times_power_of_two(number: int, exponent: int) -> float:
         return math.copysign(sys.float_info.max, number)
 
 
-def source_of(mechanism: Mechanism, source: object, ticket: object) -> NoiseSource:
-    """Return what one release draws from. The event is computed only where somebody has to pay for it."""
+def source_of(
+    mechanism: Mechanism,
+    source: object,
+    ticket: object,
+    what: tuple[str, str | None, str | None] = ("values", None, None),
+) -> NoiseSource:
+    """Return what one release draws from. The event is computed only where somebody has to pay for it.
+
+    What is released, what a unit of it is called and its bounds, if they are known, are for the record of the charge.
+    """
     drawn_from = source_or_default(source)
     if ticket is None:
         payer = payer_of(drawn_from)
         if payer is None:
             return drawn_from
         ticket = payer.ticket(mechanism.event)
-    words = found_statistic(f"values by a {type(mechanism).__name__}")
+    released, unit, bounds = what
+    # mutant: answers-recorded-without-their-unit
+    if unit and isinstance(ticket, Ticket):
+        unit = f"one {unit}, {changed(ticket.neighboring_relation, unit)}"
+    words = found_statistic(f"{released} by a {type(mechanism).__name__}", bounds=bounds, unit=unit)
     return source_for(drawn_from, ticket, mechanism.event, words)
 
 

@@ -299,7 +299,12 @@ def payable(mechanism: Any, source: NoiseSource | None, ticket: Ticket | None) -
     if payer is not None and payer.neighboring_relation is not NeighboringRelation.REPLACE_ONE:
         what = "an open budget" if ticket is None else "ticket"
         raise InvalidParameter(f"{what} must be under REPLACE_ONE for answers, got {payer.neighboring_relation.name}")
-    return source_of(mechanism, source, ticket)
+    number = getattr(mechanism, "num_categories", None)
+    if number is None:
+        return source_of(
+            mechanism, source, ticket, ("vectors", "vector", f"L2 norm at most {mechanism.l2_clip_norm:g}")
+        )
+    return source_of(mechanism, source, ticket, (f"answers among {number} categories", "answer", None))
 
 
 def epsilon_of(likely: Fraction, unlikely: Fraction, delta: Real) -> float:

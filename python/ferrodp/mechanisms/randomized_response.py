@@ -270,8 +270,9 @@ class RandomizedResponse:
         =================================  =============================================================
         """
         _check_relation(source, ticket)
+        what = f"answers among {self.num_categories} categories"
         # mutant: randomized-response-forgets-ticket
-        drawn_from = source_of(self, source, ticket)
+        drawn_from = source_of(self, source, ticket, (what, "answer", None))
         threads = _validate.threads(threads)
         scalar = isinstance(answers, (bool, int, np.bool_, np.integer))
         array = np.array(answers) if isinstance(answers, (bool, np.bool_)) else answers

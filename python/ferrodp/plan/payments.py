@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrodp._base import _fork, _validate
 from ferrodp._base._validate import Real
@@ -26,8 +27,13 @@ from ferrodp.errors import (
     UnsupportedEventError,
 )
 from ferrodp.events import ComposedEvent, NeighboringRelation, PrivacyEvent, SelfComposedEvent
+from ferrodp.plan.clipping import AdaptiveClipping, L1Clipping
 from ferrodp.plan.sampling import Charge
-from ferrodp.tickets import Ticket, TicketLedger, TicketState
+from ferrodp.tickets import ReleasedStatistic, Ticket, TicketLedger, TicketState
+from ferrodp.tickets.statistic import changed, found_statistic
+
+if TYPE_CHECKING:
+    from ferrodp.plan.plan import PrivacyPlan
 
 _NOTHING = ComposedEvent(events=())
 """Recorded for a step that earlier charges cover: it costs nothing, and is not to be released twice."""
@@ -36,6 +42,50 @@ _MOST_KINDS = 32
 _released: dict[str, int] = {}
 """How far each training without a ledger has come in this process, by name: two runs of one state are noticed so."""
 _lock = threading.Lock()
+
+
+class Words(NamedTuple):
+    """What the charges of a plan are for, and whom it protects: what a ledger keeps for whoever answers for it."""
+
+    what: str
+    steps: str
+    num_steps: int
+    bounds: str
+    unit: str
+
+    @classmethod
+    def of(cls, plan: PrivacyPlan) -> Words:
+        """Return the words of a plan; of clients its steps are rounds."""
+        what, steps = ("federated training", "round") if plan.unit == "client" else ("training", "step")
+        # mutant: words-of-a-plan-forget-who-shares-a-vector
+        shared = f", of up to {plan.records_per_group} that share a vector" if plan.records_per_group > 1 else ""
+        norm, clipping = plan.clipping.initial_norm, plan.clipping
+        name = "L1 norm" if isinstance(clipping, L1Clipping) else "L2 norm"
+        adapted = " at first, adapted privately" if isinstance(clipping, AdaptiveClipping) else ""
+        bounds = f"{name} of each vector at most {norm:g}{adapted}"
+        return cls(
+            what,
+            steps,
+            plan.num_steps,
+            bounds,
+            f"one {plan.unit}{shared}, {changed(plan.neighboring_relation, plan.unit)}",
+        )
+
+    def whole(self) -> ReleasedStatistic:
+        """Return the words of one charge for all steps."""
+        return self._said(f"{self.what}, {_counted(self.num_steps, self.steps)}")
+
+    def part(self, num_steps: int, *, is_free: bool) -> ReleasedStatistic:
+        """Return the words of a charge for some steps, or of the record of steps that another charge has paid for."""
+        paid = ", paid for by another charge" if is_free else ""
+        return self._said(f"{self.what}, {num_steps} of {_counted(self.num_steps, self.steps)}{paid}")
+
+    def _said(self, what: str) -> ReleasedStatistic:
+        return found_statistic(what, None, self.bounds, self.unit)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 class Payments:
@@ -59,6 +109,7 @@ class Payments:
         scope: str | Sequence[str] | None,
         name: str,
         *,
+        words: Words,
         event: PrivacyEvent | None = None,
         plan_delta: Real | None = None,
     ) -> None:
@@ -68,7 +119,7 @@ class Payments:
             raise InvalidParameter("plan_delta must be None without a ledger, which the plan is charged to")
         self.name = name
         self.begun = 0
-        self._charges, self._relation = charges, relation
+        self._charges, self._relation, self._words = charges, relation, words
         self._starts = list(itertools.accumulate((charge.num_steps for charge in charges), initial=0))
         self._ledger, self._scope = ledger, scope
         self._ticket: Ticket | None = None
@@ -131,8 +182,8 @@ class Payments:
         assert self._scope is not None
         assert self._whole_event is not None
         try:
-            ticket = self._ledger.reserve(
-                self._scope, self._whole_event, key=f"{self.name}/plan", plan_delta=self.plan_delta, again_ok=True
+            ticket = self._reserved(
+                self._whole_event, f"{self.name}/plan", self._words.whole(), plan_delta=self.plan_delta
             )
         except ScopeFrozen:
             raise
@@ -211,10 +262,8 @@ class Payments:
 
     def _is_held(self, charge: int) -> bool:
         """Whether a charge is reserved already; one that is not stays so."""
-        assert self._ledger is not None
-        assert self._scope is not None
         try:
-            ticket = self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
+            ticket = self._of_charge(charge)
         except BudgetExceeded:
             return False
         if ticket.is_new:
@@ -272,11 +321,27 @@ class Payments:
 
     def _found(self, charge: int) -> Ticket:
         """Return the ticket of a charge, reserved if there was none."""
+        return self._checked(self._of_charge(charge))
+
+    def _of_charge(self, charge: int) -> Ticket:
+        words = self._words.part(self._charges[charge].num_steps, is_free=self._recorded(charge) == _NOTHING)
+        return self._reserved(self._recorded(charge), self._key(charge), words)
+
+    def _reserved(self, event: PrivacyEvent, key: str, words: ReleasedStatistic, **more: Any) -> Ticket:
+        """Reserve a charge with its words; one that was found under its key keeps those that it was recorded with.
+
+        Which charge it is, its key and its event say. Were other words another charge, as for statistics, a training
+        that goes on within another `describing` would be refused.
+        """
         assert self._ledger is not None
         assert self._scope is not None
-        return self._checked(
-            self._ledger.reserve(self._scope, self._recorded(charge), key=self._key(charge), again_ok=True)
-        )
+        about: dict[str, Any] = {"key": key, "again_ok": True} | more
+        try:
+            # mutant: charges-of-plans-recorded-without-words
+            return self._ledger.reserve(self._scope, event, statistics=words, **about)
+        except TicketError:
+            # mutant: training-with-other-words-is-another
+            return self._ledger.reserve(self._scope, event, **about)
 
     def _recorded(self, charge: int) -> PrivacyEvent:
         # mutant: steps-of-a-charged-plan-charged-again

@@ -25,7 +25,7 @@ from ferrodp.plan._noise_file import key_in
 from ferrodp.plan._sums import StepSum, grid_of, sum_for
 from ferrodp.plan.clipping import AdaptiveClipping, AutomaticClipping, FlatClipping, L1Clipping
 from ferrodp.plan.correlated import CorrelatedNoise, StepNoise, check_no_block
-from ferrodp.plan.payments import Payments
+from ferrodp.plan.payments import Payments, Words
 from ferrodp.plan.sampling import CyclicPoisson, FixedSizeSampling, FullBatch, PoissonSampling, RandomAllocation
 from ferrodp.plan.step import PlanStep, Tree
 from ferrodp.random import NoiseSource, fixed_size_sample, poisson_sample, random_allocation
@@ -192,6 +192,7 @@ class PlanRun(Generic[Tree]):
             ledger,
             scope,
             name,
+            words=Words.of(plan),
             event=plan.event,
             plan_delta=plan_delta,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ferrodp._base._validate import Real
 from ferrodp.events import PrivacyEvent
+from ferrodp.tickets.statistic import ReleasedStatistic
 from ferrodp.tickets.ticket import Ticket
 
 __all__ = ["TicketLedger"]
@@ -23,8 +24,9 @@ class TicketLedger(Protocol):
         key: str | None = None,
         plan_delta: Real | None = None,
         again_ok: bool = False,
+        statistics: ReleasedStatistic | Iterable[ReleasedStatistic] = (),
     ) -> Ticket:
-        """Record the cost of an event, durably, and return the right to it; `BudgetExceeded` if it is too much."""
+        """Record the cost of an event and what it is for, durably, and return the right to it, or `BudgetExceeded`."""
 
     def remaining_count(self, scopes: str | Sequence[str], event: PrivacyEvent) -> int:
         """Return how often an event still fits."""

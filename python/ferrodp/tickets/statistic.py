@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from ferrodp._base import _texts, _validate
 from ferrodp.errors import InvalidParameter, InvalidType
+from ferrodp.events import NeighboringRelation
 
 __all__ = ["ReleasedStatistic", "describing"]
 
@@ -161,6 +162,16 @@ def describing(
         _SAID.reset(token)
 
 
+@contextlib.contextmanager
+def known_as(words: ReleasedStatistic) -> Iterator[None]:
+    """Say what the releases of a block are, where a room knows more of them than they do; `describing` knows best."""
+    token = _SAID.set(words.to_dict() | _SAID.get())
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
+
+
 def found_statistic(
     statistic: str, column: str | None = None, bounds: str | None = None, unit: str | None = None
 ) -> ReleasedStatistic:
@@ -171,6 +182,14 @@ def found_statistic(
     words = {"column": column, "bounds": bounds, "unit": unit}
     texts = {name: short for name, text in words.items() if (short := _shortened(text))}
     return ReleasedStatistic(**({"statistic": _shortened(statistic) or "statistic"} | texts | _SAID.get()))
+
+
+def changed(relation: NeighboringRelation, unit: str) -> str:
+    """Return what happens to the unit in whose data neighbors differ."""
+    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return "added or removed"
+    # mutant: words-say-the-other-relation
+    return "replaced by another" if relation is NeighboringRelation.REPLACE_ONE else f"replaced by a null {unit}"
 
 
 def recorded_statistic(words: dict[str, str]) -> ReleasedStatistic:

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol, Self
 
 from ferrodp import _native
 from ferrodp._base import _fork
-from ferrodp.errors import BudgetExceeded, InvalidParameter, TicketError
+from ferrodp.errors import BudgetExceeded, InvalidParameter, InvalidType, TicketError
 from ferrodp.events import NeighboringRelation, PrivacyEvent
 from ferrodp.tickets.payment import covers, releases
 from ferrodp.tickets.statistic import ReleasedStatistic
@@ -270,8 +270,13 @@ class Ticket:
                 parts.append(self._part_for(event, Counter(parts)))
         return [_native.Permit(functools.partial(self._arm, part, statistic)) for part in parts]
 
-    def arm(self) -> None:
+    def arm(self, *, statistic: ReleasedStatistic | None = None) -> None:
         """Take the whole ticket for a release by the caller's own code: call it before the first random bit.
+
+        Parameters
+        ----------
+        statistic : ReleasedStatistic, optional
+            What is released, in words, recorded unless the charge was recorded with words.
 
         Raises
         ------
@@ -279,8 +284,12 @@ class Ticket:
             If the ticket was used, in part or as a whole, or cancelled, or in a forked child.
         BudgetExceeded
             If a scope that it was charged to is frozen: the ticket is still held.
+        InvalidType
+            If `statistic` is something else. The ticket is still held.
         """
-        self._arm(None)
+        if statistic is not None and not isinstance(statistic, ReleasedStatistic):
+            raise InvalidType(f"statistic must be a ReleasedStatistic or None, got {type(statistic).__name__}")
+        self._arm(None, statistic)
 
     def cancel(self) -> None:
         """Give the ticket back unused: only while it is held.

@@ -14,6 +14,8 @@ from ferrodp.accounting.accountants.registry import AccountantChoice, accountant
 from ferrodp.errors import InvalidParameter, InvalidType
 from ferrodp.events import NeighboringRelation, PrivacyEvent, RepeatAndSelectEvent
 from ferrodp.plan import PrivacyPlan
+from ferrodp.plan.payments import Words
+from ferrodp.tickets.statistic import found_statistic
 from ferrodp.training._repeats import num_runs
 
 if TYPE_CHECKING:
@@ -172,12 +174,19 @@ def select(
     event = RepeatAndSelectEvent(event=cost, mean=mean, shape=shape)
     _validate.ledger_and_scope(ledger, scope)
     if ledger is not None and scope is not None:
+        about = Words.of(one_run) if isinstance(one_run, PrivacyPlan) else None
+        words = found_statistic(
+            "the best of a random number of trainings",
+            None,
+            None if about is None else about.bounds,
+            None if about is None else about.unit,
+        )
         # mutant: search-paid-for-as-one-run
         with ledger.reserve(scope, event, key=key) as ticket:
             if isinstance(one_run, PrivacyPlan) and ticket.neighboring_relation is not relation:
                 raise InvalidParameter(f"scope must have the neighboring_relation {relation.name} of the plan")
             relation = ticket.neighboring_relation
-            ticket.arm()
+            ticket.arm(statistic=words)
     best: tuple[float, int, Candidate, Result] | None = None
     for _ in range(num_runs(event)):
         candidate = options[secrets.randbelow(len(options))]
