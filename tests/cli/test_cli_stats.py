@@ -309,10 +309,24 @@ def test_a_failure_after_the_charge_and_before_noise_gives_it_back(shell: Run, f
         (["visits.csv", "--mean", "age:0", "--epsilon", 1], 2, "COLUMN:LOWER,UPPER"),
         (["visits.csv", "--mean", "age:0,x", "--epsilon", 1], 2, "numbers"),
         (["visits.csv", "--quantiles", "age:0.5", "--epsilon", 1], 2, "Q,Q"),
-        (["visits.csv", "--mean", "age:9,1", "--epsilon", 1], 4, "bounds"),
+        (["visits.csv", "--mean", "age:9,1", "--epsilon", 1], 4, "write --mean age:1,9"),
         (["visits.csv", "--mean", "agee:0,1", "--epsilon", 1], 4, "it has age, region, patient"),
-        (["visits.csv", "--histogram", "age:3,1", "--epsilon", 1], 4, "bins"),
-        (["visits.csv", "--quantiles", "age:0,9:0.5,0.1", "--epsilon", 1], 4, "ascending"),
+        (["visits.csv", "--histogram", "age:3,1", "--epsilon", 1], 4, "write --histogram age:1,3"),
+        (["visits.csv", "--quantiles", "age:0,9:0.5,0.1", "--epsilon", 1], 4, "got 0.5,0.1; write 0.1,0.5"),
+        (["visits.csv", "--quantiles", "age:0,9:50", "--epsilon", 1], 4, "got 50; for 50 % write 0.5"),
+        (["visits.csv", "--quantiles", "age:9,0:0.5", "--epsilon", 1], 4, "write --quantiles age:0,9:0.5"),
+        (["visits.csv", "--quantiles", "age:0,9:-1", "--epsilon", 1], 4, "must have quantiles in [0, 1], got -1"),
+        (["visits.csv", "--histogram", "age:3", "--epsilon", 1], 4, "must have two edges or more"),
+        (["visits.csv", "--mean", "age:3,3", "--epsilon", 1], 4, "must have two bounds in ascending order, got 3,3"),
+        (["visits.csv", "--mean", "age:nan,3", "--epsilon", 1], 4, "got nan,3"),
+        (["visits.csv", "--histogram", "region=a,b,a", "--epsilon", 1], 4, "got 'a' twice"),
+        (["visits.csv", "--count", "--group-by", "region=a,a", "--epsilon", 1], 4, "--group-by region must have"),
+        (["visits.csv", "--count", "--where", "age==3", "--epsilon", 1], 2, "two signs =; write age=3"),
+        (["visits.csv", "--count", "--where", "age >3", "--epsilon", 1], 4, "did you mean 'age'?"),
+        (["visits.csv", "--mean", "age:3-4", "--epsilon", 1], 2, "such as age:0,120"),
+        (["numbers.csv", "--count", "--epsilon", 1], 15, "has numbers in its first line"),
+        (["spaces.csv", "--mean", "age:0,120", "--epsilon", 1], 15, "has numbers in its first line"),
+        (["columns.csv", "--mean", "age:0,120", "--epsilon", 1], 4, "give --separator ' '"),
         (["visits.csv", "--count", "--epsilon", 0], 4, "--epsilon"),
         (["visits.csv", "--count", "--delta", 1, "--epsilon", 1], 4, "--delta"),
         (["visits.csv", "--count", "--epsilon", 1, "--neighboring-relation", "replace_one"], 4, "REPLACE_ONE"),
@@ -349,6 +363,9 @@ def test_what_is_refused_says_so_and_charges_nothing(
 ) -> None:
     Path("empty.csv").write_text("", encoding="utf-8")
     Path("twice.csv").write_text("a,a\n1,2\n", encoding="utf-8")
+    Path("numbers.csv").write_text("59,2,-3.5e1\n48,1,2\n", encoding="utf-8")
+    Path("spaces.csv").write_text("59 2;3,5\n48 1;2,0\n", encoding="utf-8")
+    Path("columns.csv").write_text("age region\n48 1\n", encoding="utf-8")
     found = ferrodp("stats", *arguments)
     assert (found.code, found.out) == (code, "")
     assert said in found.err

@@ -263,3 +263,19 @@ def test_a_column_of_units_is_read_as_names_where_its_values_are_released(
     assert abs(names["values"][0] - 2) < 4
     grouped = ferrodp("stats", f"t.{ending}", "--count", "--group-by", f"person={own}", *by, "--epsilon", 36).json
     assert abs(grouped["statistics"][0]["values"][0] - 2) < 2
+
+
+@pytest.mark.parametrize("header", ["0,1,2", ",0,1", "age,2019,2020", "nan,1,2", "N1 2,3,4"])
+def test_names_that_are_not_all_numbers_are_names(ferrodp: Run, header: str, tmp_path: Path) -> None:
+    """Those that programs give to columns without names, too: a row of data is another."""
+    (tmp_path / "t.csv").write_text(f"{header}\n1,2,3\n4,5,6\n", encoding="utf-8")
+    found = ferrodp("stats", tmp_path / "t.csv", "--plan", "--json")
+    assert [each["column"] for each in found.json["columns"]] == header.split(",")
+
+
+def test_a_first_line_of_data_is_in_no_message(ferrodp: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("59123,2,77.5\n48,1,2\n", encoding="utf-8")
+    for options in (["--plan"], ["--mean", "age:0,1", "--epsilon", 1], ["--count", "--epsilon", 1]):
+        found = ferrodp("stats", tmp_path / "t.csv", *options)
+        assert found.code == 15
+        assert not any(cell in found.error for cell in ("59123", "77.5"))

@@ -247,6 +247,31 @@ STATISTICS = [
         lambda c: does(groups(pyarrow.time64("us"), "12:00")),
     ),
     Hint(
+        "'age==30' has two signs =; write age=30",
+        lambda c: says(visits("--count --where age==30"), code=2),
+        lambda c: does(visits("--count --where age=30")),
+    ),
+    Hint(
+        "--quantiles age must have quantiles in ascending order, got 0.5,0.25; write 0.25,0.5",
+        lambda c: says(visits("--quantiles age:0,120:0.5,0.25"), code=4),
+        lambda c: does(visits("--quantiles age:0,120:0.25,0.5")),
+    ),
+    Hint(
+        "does not end in numbers with commas between them, such as age:0,120",
+        lambda c: says(visits("--mean age:0-120"), code=2),
+        lambda c: does(visits("--mean age:0,120")),
+    ),
+    Hint(
+        "--mean age must have two bounds in ascending order, got 120,0; write --mean age:0,120",
+        lambda c: says(visits("--mean age:120,0"), code=4),
+        lambda c: does(visits("--mean age:0,120")),
+    ),
+    Hint(
+        "got 50; for 50 % write 0.5",
+        lambda c: says(visits("--quantiles age:0,120:50"), code=4),
+        lambda c: does(visits("--quantiles age:0,120:0.5")),
+    ),
+    Hint(
         "has dates or times, which have no sum; take --mean",
         lambda c: says(visits("--sum day:2020-01-01,2027-01-01"), code=2),
         lambda c: does(visits("--mean day:2020-01-01,2027-01-01")),

@@ -145,4 +145,11 @@ MUTANTS = [
         "if False else",
         "times of a shell",
     ),
+    (
+        "a first line of numbers is taken for names, and so shown",
+        "first-row-of-data-shown-as-names",
+        "if all(map(_is_of_numbers, self.names))",
+        "if False",
+        "tables of a shell",
+    ),
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
+import itertools
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, get_args
 
 from ferrodp.cli.stats import timed
-from ferrodp.errors import FerroError
+from ferrodp.errors import FerroError, InvalidParameter
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation
 from ferrodp.statistics.keys.contributions import Contribution
 from ferrodp.statistics.rows.calendars import CalendarBins, Every
@@ -106,6 +108,10 @@ def condition(text: str) -> Condition:
             f"{text!r} is not COLUMN=VALUE,VALUE,... or COLUMN>=VALUE, such as region=north or 'age>=18'"
         )
     wanted = Condition(found["column"], found["operator"], found["value"])
+    if wanted.written.startswith("="):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} has two signs =; write {_quoted(wanted.column + wanted.operator[0] + wanted.written.strip('='))}"
+        )
     if wanted.operator not in ("=", "!=") and all(parse(wanted.written) is None for parse in (number, moment, of_day)):
         raise argparse.ArgumentTypeError(
             f"{text!r} does not compare with a number, or with a date or a time such as 2026-01-31"
@@ -155,7 +161,7 @@ def bounded(kind: str) -> Callable[[str], Asked]:
     def parse(text: str) -> Asked:
         if ":" not in text:
             refused = f"argument --{kind}: {text!r} is not COLUMN:LOWER,UPPER, such as age:0,120"
-            return Asked(kind, text, missing=refused, way=f"public bounds: --{kind} {text}:LOWER,UPPER")
+            return Asked(kind, text, missing=refused, way=f"public bounds: --{kind} {_quoted(f'{text}:LOWER,UPPER')}")
         if (found := timed.parsed(text)) is not None:
             if found.rest is not None or len(found.times) != 2:
                 raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER, such as {_DATES}")
@@ -177,14 +183,17 @@ def quantiles(text: str) -> Asked:
             raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as {_DATES}:0.25,0.5")
         if found.rest is None:
             refused = f"argument --quantiles: {text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as {text}:0.25,0.5"
-            return Asked("quantiles", found.column, missing=refused, way=f"quantiles: --quantiles {text}:Q,Q,...")
+            return Asked(
+                "quantiles", found.column, missing=refused, way=f"quantiles: --quantiles {_quoted(f'{text}:Q,Q,...')}"
+            )
         return Asked("quantiles", found.column, found.numbers, found.times, _numbers(text, found.rest))
     if text.count(":") < 2:
         column, colon, ends = text.partition(":")
         refused = f"{text!r} is not COLUMN:LOWER,UPPER:Q,Q,..., such as age:0,120:0.25,0.5"
         if colon and len(_after_colon(text)[1]) != 2:
             raise argparse.ArgumentTypeError(refused)
-        way = f"--quantiles {column}:{ends or 'LOWER,UPPER'}:Q,Q,..."
+        wanted = f"{column}:{ends or 'LOWER,UPPER'}:Q,Q,..."
+        way = f"--quantiles {_quoted(wanted)}"
         what = "quantiles" if colon else "public bounds and quantiles"
         return Asked("quantiles", column, missing=f"argument --quantiles: {refused}", way=f"{what}: {way}")
     rest, _, last = text.rpartition(":")
@@ -202,12 +211,12 @@ def named(kind: str) -> Callable[[str], Asked]:
 def calendar(text: str) -> tuple[str, CalendarBins] | None:
     """Parse ``COLUMN:START..END:PART``; None if a text has no such two dates."""
     found = _CALENDAR.fullmatch(text)
-    if found is None:
+    if found is None and not _CALENDAR.fullmatch(f"{text}:day"):  # without a part
         return None
-    start: datetime.date | None = moment(found["start"])
-    end: datetime.date | None = moment(found["end"])
-    part = next((part for part in get_args(Every) if part == found["part"]), None)
-    if start is None or end is None or part is None:
+    start: datetime.date | None = moment(found["start"]) if found is not None else None
+    end: datetime.date | None = moment(found["end"]) if found is not None else None
+    part = next((part for part in get_args(Every) if found is not None and part == found["part"]), None)
+    if found is None or start is None or end is None or part is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not COLUMN:START..END:PART with two dates, such as day:2026-01-01..2027-01-01:month, and one "
             f"of the parts {', '.join(get_args(Every))}"
@@ -230,12 +239,15 @@ def histogram(text: str) -> Asked:
         return Asked("histogram", found.column, categories=found.keys)
     if (of_times := timed.parsed(text)) is not None:
         if of_times.rest is not None:
-            raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN:EDGE,EDGE,..., such as {_DATES}")
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not COLUMN:EDGE,EDGE,..., such as {_DATES}, nor COLUMN:START..END:PART, such as "
+                "day:2026-01-01..2027-01-01:month"
+            )
         return Asked("histogram", of_times.column, of_times.numbers, of_times.times)
     if ":" not in text:
         refused = f"argument --histogram: {text!r} is not COLUMN:EDGE,... or COLUMN=NAME,..., such as age:0,20,120"
-        way = f"public edges or names: --histogram {text}:EDGE,EDGE,... or {text}=NAME,NAME,..."
-        way += f" or, of dates, {text}:START..END:month"
+        ways = [_quoted(text + more) for more in (":EDGE,EDGE,...", "=NAME,NAME,...", ":START..END:month")]
+        way = f"public edges or names: --histogram {ways[0]} or {ways[1]} or, of dates, {ways[2]}"
         return Asked("histogram", text, missing=refused, way=way)
     column, numbers = _after_colon(text)
     return Asked("histogram", column, numbers)
@@ -249,11 +261,68 @@ def keys(text: str) -> Keys:
     if column and not equals:
         refused = f"argument --group-by: {text!r} is not COLUMN=NAME,NAME,..., such as region=north,south"
         refused += "; or add --find-keys threshold:1e-6, which finds its keys at a price"
-        way = f"public keys: --group-by {column}=KEY,KEY,...; or add --find-keys threshold:1e-6, which finds them"
+        way = f"public keys: --group-by {_quoted(f'{column}=KEY,KEY,...')}"
+        way += "; or add --find-keys threshold:1e-6, which finds them"
         return Keys(column, (), missing=refused, way=way)
     if not (column and equals and names):
         raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=NAME,NAME,..., such as region=north,south")
     return Keys(column, tuple(names.split(",")))
+
+
+def _quoted(text: str) -> str:
+    """Return a word of a command line as a shell takes it: in quotes, if a column has a space in its name."""
+    return shlex.quote(text)
+
+
+def check(asked: Asked) -> None:
+    """Refuse public numbers and names that no statistic takes, in the words of a command line."""
+    if asked.kind == "marginals" and not 1 <= asked.of <= len(asked.axes):
+        raise InvalidParameter(
+            "--marginals must begin with how many of its columns a table has, "
+            f"from 1 to {len(asked.axes)}, got {asked.of}"
+        )
+    for each in asked.axes or (asked,):
+        about = f"--{asked.kind} {_quoted(each.column or '')}"
+        if each.numbers and not each.times:
+            what = "two edges or more" if each.kind == "histogram" else "two bounds"
+            _check_ascending(f"{about} must have {what} in ascending order", asked.kind, each)
+        if each.quantiles:
+            _check_quantiles(about, each)
+        check_names(about, each.categories)
+
+
+def check_names(about: str, names: tuple[str, ...]) -> None:
+    """Refuse public names of which one is there twice."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidParameter(f"{about} must have each of its names once, got {twice!r} twice")
+
+
+def _check_ascending(must: str, kind: str, asked: Asked) -> None:
+    numbers = asked.numbers
+    if len(numbers) >= 2 and all(low < high for low, high in itertools.pairwise(numbers)):
+        return
+    ordered = sorted({each for each in numbers if each == each})
+    more = f":{_written(asked.quantiles)}" if asked.quantiles else ""
+    way = f"; write --{kind} {_quoted(f'{asked.column}:{_written(ordered)}{more}')}" if len(ordered) >= 2 else ""
+    raise InvalidParameter(f"{must}, got {_written(numbers)}{way}")
+
+
+def _check_quantiles(about: str, asked: Asked) -> None:
+    levels = asked.quantiles
+    wrong = next((level for level in levels if not 0.0 <= level <= 1.0), None)
+    if wrong is not None:
+        way = f"; for {wrong:g} % write {wrong / 100:g}" if 1.0 < wrong <= 100.0 else ""
+        raise InvalidParameter(f"{about} must have quantiles in [0, 1], got {wrong:g}{way}")
+    ordered = sorted(set(levels))
+    if list(levels) != ordered:
+        raise InvalidParameter(
+            f"{about} must have quantiles in ascending order, got {_written(levels)}; write {_written(ordered)}"
+        )
+
+
+def _written(numbers: Iterable[float]) -> str:
+    return ",".join(f"{each:.15g}" for each in numbers)
 
 
 def _after_colon(text: str) -> tuple[str, tuple[float, ...]]:
@@ -267,4 +336,6 @@ def _numbers(text: str, part: str) -> tuple[float, ...]:
     try:
         return tuple(float(each) for each in part.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} does not end in numbers with commas between them") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not end in numbers with commas between them, such as age:0,120"
+        ) from None

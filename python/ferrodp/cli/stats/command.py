@@ -182,6 +182,10 @@ def stats(args: Args, console: Console) -> Report:
     limit = contribution(rows, groups, None)
     _found.check(args, limit)
     _check_groups(asked, args)
+    for each in asked:
+        _asked.check(each)
+    if args.group_by is not None:
+        _asked.check_names(f"--group-by {args.group_by.column}", args.group_by.keys)
     _payments.check(args)
     conditions = tuple(args.where or ())
     how = _tables.how(args.file, args.separator, args.decimal, conditions)
@@ -296,8 +300,9 @@ def _check_columns(table: Table, how: How, wanted: set[str]) -> None:
         if name not in table.names:
             known = ", ".join(table.names[:20]) + (", ..." if len(table.names) > 20 else "")
             hint = ""
-            if len(table.names) == 1 and (mark := next((mark for mark in ";\t|" if mark in known), "")):
+            if len(table.names) == 1 and (mark := next((mark for mark in ";\t| " if mark in known), "")):
                 hint = f"; give --separator {'tab' if mark == chr(9) else repr(mark)}"
+            hint = hint or _validate.nearest(name, table.names)
             raise InvalidParameter(f"{how.shown} must have a column {_validate.shown(name)}; it has {known}{hint}")
 
 

@@ -8,6 +8,7 @@ These take their noise from a seed that everybody knows, which is no draw: nothi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -94,7 +95,8 @@ def plan(
         missing.append(args.group_by.way)
     if not asked and setting.finding is None:
         column = table.names[0]
-        missing.append(f"a statistic: --count, or such as --mean {column}:LOWER,UPPER or --histogram {column}=NAME,...")
+        ways = [shlex.quote(column + more) for more in (":LOWER,UPPER", "=NAME,...")]
+        missing.append(f"a statistic: --count, or such as --mean {ways[0]} or --histogram {ways[1]}")
     if not args.delta and any(each.axes for each in asked):
         missing.append(crossed.DELTA)
     if parts is None:
@@ -182,7 +184,7 @@ def _way(asked: Asked, table: Table) -> str:
     example = table.bounds(asked.column) if asked.column in table.names else None
     if example in (None, timed.NUMBERS) or "LOWER,UPPER" not in asked.way:
         return asked.way
-    return f"{asked.way}, such as {asked.column}:{example}"
+    return f"{asked.way}, such as {shlex.quote(f'{asked.column}:{example}')}"
 
 
 def _numbers(law: Statistic, setting: Setting) -> int:

@@ -9,6 +9,7 @@ import io
 import itertools
 import math
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -69,8 +70,11 @@ class Texts:
         self.names = tuple(next(_whole(self._rows), ()))
         if not any(self.names):
             raise FileRefused(how.shown, "has no names of columns in its first line")
+        # mutant: first-row-of-data-shown-as-names
+        if all(map(_is_of_numbers, self.names)) and not _are_places(self.names):
+            raise FileRefused(how.shown, "has numbers in its first line, where the names of its columns must be")
         if len(set(self.names)) < len(self.names):
-            raise FileRefused(how.shown, "has two columns of one name")
+            raise FileRefused(how.shown, "has two columns of one name in its first line, where each must have its own")
 
     def unread(self, numbers: set[str], names: set[str]) -> Read:
         """Return columns without rows."""
@@ -115,7 +119,10 @@ class Texts:
         for row in _whole(self._rows):
             if len(row) > width and any(row[width:]):
                 line = self._rows.line_num
-                raise FileRefused(self._how.shown, f"has more cells in line {line} than names in its first")
+                raise FileRefused(
+                    self._how.shown,
+                    f"has more cells in line {line} than names in its first line, which must name all columns",
+                )
             if row:
                 yield row
 
@@ -175,6 +182,18 @@ class _Cells:
             except IndexError:
                 self._found[place] = [row[place] if place < len(row) else "" for row in self._rows]
         return self._found[place]
+
+
+def _is_of_numbers(name: str) -> bool:
+    """Whether a name is nothing but numbers, whatever stands between them: a row of data then, which is never shown."""
+    words = re.split(r"[\s;|,]+", name.strip())
+    return not any(words) or all(not math.isnan(number_of(word)) for word in words if word)
+
+
+def _are_places(names: tuple[str, ...]) -> bool:
+    """Whether columns are named 0, 1, 2, ..., perhaps after an index, as pandas names those without names."""
+    places = names[1:] if names[0] == "" else names
+    return len(names) > 1 and places == tuple(map(str, range(len(places))))
 
 
 def _each(function: Callable[[str], Any], cells: Sequence[str], dtype: Any) -> npt.NDArray[Any]:
