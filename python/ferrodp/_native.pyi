@@ -62,6 +62,7 @@ __all__ = [
     "isa",
     "pair_delta",
     "pair_epsilon",
+    "pairs_of_units",
     "pld_bounds",
     "pld_composed_laws",
     "pld_laws",
@@ -86,6 +87,7 @@ __all__ = [
     "release_scalar",
     "residues_of",
     "rotate_vector",
+    "rows_of_units",
     "sqlite_version",
     "subset_responses",
     "sum_code_words",
@@ -367,6 +369,12 @@ def rotate_vector(vector: npt.NDArray[Any], seed: bytes, inverse: bool, /) -> No
 def residues_of(modulus: str, integers: npt.NDArray[np.int64], out: npt.NDArray[np.uint64], /) -> None: ...
 def add_residues(modulus: str, total: npt.NDArray[np.uint64], message: npt.NDArray[np.uint64], /) -> None: ...
 def centered_residues(modulus: str, residues: npt.NDArray[np.uint64], out: npt.NDArray[np.int64], /) -> None: ...
+def pairs_of_units(
+    units: npt.NDArray[np.signedinteger[Any]], keys: npt.NDArray[np.int64], /
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
+def rows_of_units(
+    units: npt.NDArray[np.signedinteger[Any]], most: int, coins: npt.NDArray[np.uint32] | None, /
+) -> npt.NDArray[np.bool_]: ...
 def add_discrete_noise(
     array: npt.NDArray[Any],
     law: str,

@@ -216,8 +216,6 @@ _ENUMERATED = "no audit groups by these bounds or rules yet: all small tables ar
 _READING = "no audit reads files: what is read is compared, type by type, with a whole column and with a slow reader"
 _PARTS = "no audit cuts a table into partitions: its killer compares every cut of all small tables with one process"
 NOT_FOUND: dict[str, str] = {
-    "rows of one unit are decided in two parts": "columns of an audit are short: parts are compared with one part",
-    "a unit with one row too many has all of them counted": "columns of an audit are short, and decided as one part",
     "missing ids of numbers are one unit": _READING,
     "missing names of a file are a name like others": _READING,
     "equal labels of a file are one although they are two instants": _READING,
@@ -330,7 +328,6 @@ NOT_FOUND: dict[str, str] = {
     "a null of one row decides on the type of a table": _OTHERS,
     "one element decides whether a list is refused": _OTHERS,
     "one text in a list is refused with all records": _OTHERS,
-    "which of two rows with equal coins counts is left to the sort": "coins of 32 bits are too rarely equal",
     "which rows of a unit count depends on how many rows others have": "the law of each unit's rows is the same: a "
     "difference shows between two calls with one key alone",
 }

@@ -330,6 +330,7 @@ _STREAM = (
     "audits draw releases by themselves: steps of streams are compared with the definition, their joint law tested"
 )
 _HALVES = "sums so close to a half-integer that digits decide are too rarely drawn: a test chooses values next to them"
+_PAIRS = "no audit has units with several keys whose pairs decide: all pairs of small columns are enumerated"
 UNSEEN: dict[str, str] = {
     "correlated noise has the wrong sign": _STREAM,
     "the first buffer of correlated noise is left out": _STREAM,
@@ -346,6 +347,11 @@ UNSEEN: dict[str, str] = {
     "a list of contenders that is full keeps the first instead of the winner": _CONTENDERS,
     "the exact race of runs forgets how many candidates they are": _CONTENDERS,
     "the exact race of uniform arrivals forgets how many they are": _CONTENDERS,
+    "a unit with one row too many has all of them counted": "replays keep the first rows of a unit, without coins: "
+    "all small columns are enumerated with them",
+    "a pair of a unit and a key is that of another unit with this key": _PAIRS,
+    "a pair of a unit and a key has the number of a row": _PAIRS,
+    "of two rows with equal coins the last one counts": "coins of 32 bits are too rarely equal",
 }
 """Names of defects that no audit finds, and why: what would have to be drawn to see them."""
 

@@ -1,4 +1,4 @@
-"""Columns that are read in blocks, and units that are decided in parts: all say what a whole column says."""
+"""Columns that are read in blocks say what a whole column says; the rows of a unit that count are those of a sort."""
 
 import datetime
 import decimal
@@ -16,22 +16,27 @@ from ferrodp.testing import seeded
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("keep", ["random", "first"])
-def test_units_decided_in_parts_keep_the_rows_that_one_part_keeps(
-    rows: int, keep: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """400 tables: of each, parts of about 4 rows and one part of all, with the same coins."""
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int16])
+def test_the_rows_of_a_unit_that_count_are_those_of_a_sort(rows: int, keep: str, dtype: Any) -> None:
+    """400 tables, with the same coins: of each unit the first rows in the order of coins and places."""
     rng = np.random.default_rng(11)
     for case in range(400):
-        owners = rng.integers(-1, rng.integers(1, 9), rng.integers(1, 40)).astype(np.int32)
-        coins = (lambda case=case: seeded(case.to_bytes(32))) if keep == "random" else (lambda: None)
-        whole = contributions.rows_that_count(owners, rows, coins())
-        with monkeypatch.context() as patch:
-            patch.setattr(contributions, "PART", 4)
-            parts = contributions.rows_that_count(owners, rows, coins())
-        assert np.array_equal(whole, parts)
-        held = [int((whole & (owners == owner)).sum()) for owner in range(9)]
-        assert held == [min(int((owners == owner).sum()), rows) for owner in range(9)]
-        assert not whole[owners < 0].any()
+        owners = rng.integers(-1, rng.integers(1, 9), rng.integers(1, 40)).astype(dtype)
+        if case % 3 == 0:
+            owners.sort()
+        drawn = (lambda case=case: seeded(case.to_bytes(32))) if keep == "random" else (lambda: None)
+        found = contributions.rows_that_count(owners, rows, drawn())
+        coins = np.zeros(owners.size, np.uint32)
+        if keep == "random":
+            coins = np.frombuffer(drawn().bytes(4 * owners.size), np.uint32)
+        order = np.lexsort((np.arange(owners.size), coins, owners))
+        place = np.zeros(owners.size, np.intp)
+        for owner in range(-1, 9):
+            own = order[owners[order] == owner]
+            place[own] = np.arange(own.size)
+        assert found.tolist() == ((owners >= 0) & (place < rows)).tolist()
+        strided = contributions.rows_that_count(np.repeat(owners, 2)[::2], rows, drawn())
+        assert strided.tolist() == found.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i8", "u8", "f4", "f8", "?"])

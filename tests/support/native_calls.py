@@ -124,6 +124,10 @@ CALLS = {  # name: (largest k, source)
     "residues_of": (10**6, "native.residues_of('field64', i(k), u(k))"),
     "add_residues": (10**6, "native.add_residues('uint64', u(k), u(k))"),
     "centered_residues": (10**6, "native.centered_residues('field64', u(k), i(k))"),
+    "pairs_of_units": (10**6, "native.pairs_of_units(i(k), i(k) % 7)"),
+    "pairs_of_units, in any order": (10**6, "native.pairs_of_units(i(k) % 1000, i(k) % 7)"),
+    "rows_of_units": (10**6, "native.rows_of_units(i(k) % 1000, 3, np.zeros(k, np.uint32))"),
+    "rows_of_units, without coins": (10**6, "native.rows_of_units(i(k), 3, None)"),
     "contour_bounds": (30, "native.contour_bounds('delta', 'remove', f(3, 1.0), f(3, 0.01), u(3), f(k))"),
     "contour_many": (30, "native.contour_many('delta', f(k, 2.0), f(k, 0.01), u(k), f(2))"),
     "contour_many, with a removal cut off": (

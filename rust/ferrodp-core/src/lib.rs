@@ -14,6 +14,7 @@
 //! - [`choice`]: random decisions with exactly the stated probabilities: coins, randomized response, one of many candidates,
 //!   subsets.
 //! - [`clip`]: norms, scaling, rows quantized toward zero, sums of integers; [`checksum`]: of their stored states.
+//! - [`units`]: pairs of a unit and a key, and which rows of a unit count.
 //! - [`secure`]: vectors for secure aggregation: rotated, quantized, as residues of a modulus.
 //!
 //! The crate knows nothing of Python and does no input or output but asking the operating system for a key.
@@ -32,6 +33,7 @@ pub mod params;
 pub mod random;
 pub mod sample;
 pub mod secure;
+pub mod units;
 
 pub use error::Error;
 pub use isa::Isa;

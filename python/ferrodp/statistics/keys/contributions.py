@@ -7,17 +7,16 @@ allowed: ⌊k/r⌋ groups with r rows and one with the rest. For k rows in howev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp import _native
 from ferrodp._base import _validate
 from ferrodp._observer import OBSERVER
 from ferrodp.errors import InvalidParameter
 from ferrodp.random import NoiseSource
-from ferrodp.statistics._column import add_counts
 from ferrodp.statistics._foreign import PART, Labels, Numbers
 
 Places = npt.NDArray[np.signedinteger[Any]]
@@ -124,21 +123,7 @@ def pairs(owners: Places, codes: Places) -> tuple[Places, Places]:
     −1 for a row without one of them. Pairs stand in the order of their first rows: where the pairs of one unit stand
     among each other does not depend on rows of others.
     """
-    known = np.flatnonzero((owners >= 0) & (codes >= 0))
-    width = int(codes.max(initial=0)) + 1
-    joined = owners[known].astype(np.int64)
-    joined *= width
-    joined += codes[known]
-    order = np.argsort(joined, kind="stable")  # of equal ones the first row is first
-    ascending = joined[order]
-    starts = np.ones(order.size, np.bool_)
-    np.not_equal(ascending[1:], ascending[:-1], out=starts[1:])
-    is_first = np.zeros(order.size, np.bool_)
-    is_first[order[starts]] = True
-    rank = np.cumsum(is_first) - 1
-    found = np.full(owners.size, -1, np.intp)
-    found[known[order]] = rank[order[starts]][np.cumsum(starts) - 1]
-    return found, known[is_first]
+    return _native.pairs_of_units(_whole(owners), np.ascontiguousarray(codes, np.int64))
 
 
 def pairs_among(held: tuple[Places, Places], codes: Places, wanted: npt.NDArray[np.bool_]) -> tuple[Places, Places]:
@@ -221,70 +206,21 @@ def rows_that_count(owners: Places, rows: int, drawn_from: NoiseSource | None) -
     other measure of privacy that holds for each c holds: these are quasi-convex. A unit that is replaced is the same
     with rows of u on both sides.
 
-    Sorting may use one key for unit and coin, but ties must not be left to the sort: it might decide by rows of others.
-    The number of bits must not depend on the number of units, or a further unit would change the law of the others.
+    Rows with equal coins must count in an order that no other unit decides on, which their order in the table is. The
+    number of bits must not depend on the number of units, or a further unit would change the law of the others.
 
-    All rows of a unit that has no more than so many count, whatever their coins, so units with more rows alone are
-    sorted. So many of these are decided at a time that their rows are some hundred thousand: memory beside the coins is
-    for these alone. Which units those are changes nothing, as the rows of one unit are always decided together.
+    All rows of a unit that has no more than so many count, whatever their coins, so rows of units with more are looked
+    at alone: a unit's own, one unit after another.
 
     While a run is recorded or replayed on a neighbor the first rows count: coins that both tables share.
     """
     coins = None
     if drawn_from is not None and OBSERVER.get() is None:
         coins = np.frombuffer(drawn_from.bytes(4 * owners.size), np.uint32)
-    counted = owners >= 0
-    for part in _together(owners, rows):
-        whose = owners[part]
-        # mutant: subset-of-a-unit-depends-on-the-rows-of-others
-        order = np.argsort(whose, kind="stable") if coins is None else _by_owner_and_coin(whose, coins[part])
-        ascending = whose[order]
-        starts = np.flatnonzero(np.diff(ascending, prepend=-2))
-        lengths = np.diff(starts, append=ascending.size)
-        rank = np.arange(ascending.size) - np.repeat(starts, lengths)
-        counted[part[order]] = (rank < rows) & (ascending >= 0)
-    return counted
+    # mutant: subset-of-a-unit-depends-on-the-rows-of-others
+    return _native.rows_of_units(_whole(owners), rows, coins)
 
 
-def _together(owners: Places, most: int) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows of some units, of others, and so on, in the order of the table; each unit is in one of them.
-
-    Of many rows, those are left out whose unit has at most so many: nothing is to be decided about them.
-    """
-    if owners.size <= 2 * PART:
-        yield np.arange(owners.size)
-        return
-    rows = np.zeros(int(owners.max(initial=-1)) + 1, np.intp)
-    for start in range(0, owners.size, PART):
-        part = owners[start : start + PART]
-        add_counts(rows, part[part >= 0])
-    # mutant: unit-with-one-row-too-many-is-not-decided
-    crowded = np.append(rows > most, False)  # the last for rows without a unit, −1
-    if not crowded.any():
-        return
-    decided = np.empty(owners.size, np.bool_)
-    for start in range(0, owners.size, PART):
-        decided[start : start + PART] = crowded[owners[start : start + PART]]
-    rows[~crowded[:-1]] = 0
-    np.cumsum(rows, out=rows)
-    # mutant: rows-of-a-unit-decided-in-two-parts
-    ends = np.searchsorted(rows, np.arange(PART, int(rows[-1:].sum()), PART))
-    first = 0
-    for end in [*np.unique(ends).tolist(), rows.size]:
-        yield np.flatnonzero(decided & (owners >= first) & (owners < end))
-        first = end
-
-
-def _by_owner_and_coin(owners: Places, coins: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
-    """Return the order of rows by owner, coin and place; there are less than 2³¹ owners."""
-    joined = (owners.astype(np.int64) + 1).astype(np.uint64)
-    joined <<= np.uint64(32)
-    joined |= coins
-    order = np.argsort(joined)
-    ascending = joined[order]
-    tied = np.flatnonzero(ascending[1:] == ascending[:-1])
-    if tied.size:
-        # mutant: equal-coins-left-to-the-sort
-        tied = np.unique(np.concatenate([tied, tied + 1]))
-        order[tied] = order[tied][np.lexsort((order[tied], ascending[tied]))]
-    return order
+def _whole(owners: Places) -> Places:
+    """Return places of units as the native module takes them, if they are not already."""
+    return np.ascontiguousarray(owners, None if owners.dtype in (np.int32, np.int64) else np.int64)

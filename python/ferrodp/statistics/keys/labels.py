@@ -72,17 +72,16 @@ def _ascending(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Places]:
         return numbers, places.reshape(-1)
     lowest = values.min()
     above = values.astype(np.int64).view(np.uint64) - np.uint64(int(lowest) % 2**64)  # modulo 2⁶⁴: below that
-    near = above < np.uint64(values.size)
-    index = above[near].astype(np.intp)
-    there = np.zeros(values.size, np.bool_)
+    far = np.flatnonzero(above >= np.uint64(values.size))
+    beyond, inverse = np.unique(above[far], return_inverse=True)
+    np.minimum(above, np.uint64(values.size), out=above)
+    index = above.view(np.int64)
+    there = np.zeros(values.size + 1, np.bool_)
     there[index] = True
-    table = np.cumsum(there) - 1
-    beyond, inverse = np.unique(above[~near], return_inverse=True)
-    known = np.concatenate([np.flatnonzero(there).astype(np.uint64), beyond])
-    places = np.empty(values.size, np.intp)
-    places[near] = table[index]
+    known = np.concatenate([np.flatnonzero(there[:-1]).astype(np.uint64), beyond])
+    places = (np.cumsum(there, dtype=np.int32 if there.size < 2**31 else np.intp) - 1)[index].astype(np.intp)
     # mutant: keys-far-from-the-lowest-take-the-places-of-others
-    places[~near] = inverse.reshape(-1) + (known.size - beyond.size)
+    places[far] = inverse.reshape(-1) + (known.size - beyond.size)
     wide = known + np.uint64(int(lowest) % 2**64)
     return wide.view(np.int64).astype(values.dtype) if values.dtype.kind == "i" else wide.astype(values.dtype), places
 
