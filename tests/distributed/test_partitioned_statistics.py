@@ -375,6 +375,30 @@ def test_a_folder_that_is_none_is_refused(tmp_path):
         private_statistic(cut(table()), total, scratch=tmp_path / "none")
 
 
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_partitions_are_read_in_step_with_the_work(workers, seed):
+    """Beside the four that are joined next, two for each worker at most."""
+    begun, loaded, ahead = [], [], []
+
+    def partitions():
+        for part in [*cut(table()), *cut(table(seed=1)), *cut(table(seed=2)), *cut(table(seed=3))]:
+            begun.append(part)
+            ahead.append(len(begun) - len(loaded))
+            yield part
+
+    def load(part):
+        loaded.append(part)
+        return part
+
+    with ThreadPoolExecutor(workers) if workers else contextlib.nullcontext() as executor:
+        spread = private_statistic(partitions(), median, load=load, executor=executor, source=seed())
+
+    whole = [table(seed=number) for number in range(4)]
+    joined = {name: np.concatenate([each[name] for each in whole]) for name in whole[0]}
+    assert numbers(spread) == numbers(median(joined, source=seed()))
+    assert max(ahead) <= 4 + 2 * max(workers, 1)
+
+
 def test_a_partition_that_was_counted_is_not_kept_in_memory():
     frame = table()
     kept = weakref.ref(frame["pay"])

@@ -7,8 +7,10 @@ engine is, `Tasks` says: how a function is submitted, on what results of others,
 from __future__ import annotations
 
 import contextvars
+import itertools
 import operator
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, replace
@@ -150,42 +152,46 @@ def run(
     *,
     source: NoiseSource | None,
     ticket: Ticket | None,
+    ahead: int | None = None,
 ) -> Any:
-    """Count all partitions on an engine, and release once."""
+    """Count all partitions on an engine, and release once; `ahead` tasks, or all, wait or run at a time."""
     given = tree.distinct(partitions, part, identity)  # type: ignore[arg-type]  # of which it reads `load`
+    counted: Iterator[Any]
     if part.unit is None:
-        counted = [tasks.submit(0, part, partition) for partition in given]
+        counted = (tasks.submit(0, part, partition) for partition in given)
     elif part.scratch is not None:
         listed = list(given)
         pieces = min(len(listed), MOST_PIECES)  # a piece has about as many rows as a partition
         files = [tasks.submit(0, part.split_to_disk, partition, pieces) for partition in listed]
-        counted = [tasks.submit(1, part.count_from_disk, piece, *files) for piece in range(pieces)]
+        counted = (tasks.submit(1, part.count_from_disk, piece, *files) for piece in range(pieces))
     else:
         listed = list(given)
         pieces = max(1, min(len(listed), 4 * tasks.workers, MOST_PIECES))
         split = [tasks.submit(0, part.split, partition, pieces) for partition in listed]
-        counted = [
-            tasks.submit(1, part.count_pieces, *(tasks.submit(0, operator.getitem, each, piece) for each in split))
-            for piece in range(pieces if listed else 0)
-        ]
-        del split
-    if not counted:
-        raise InvalidParameter("partitions must hold one partition at least, of which columns and types are known")
-    state = tasks.result(
-        tree.reduced(
-            _handed_over(counted),
-            lambda _, each: each,
-            lambda height, _, nodes: tasks.submit(height, part.join, *nodes),
+        counted = iter(
+            [
+                tasks.submit(1, part.count_pieces, *(tasks.submit(0, operator.getitem, each, piece) for each in split))
+                for piece in range(pieces if listed else 0)
+            ]
         )
+        del split
+    root = tree.reduced(
+        _in_step(counted, ahead),
+        lambda _, each: each,
+        lambda height, _, nodes: tasks.submit(height, part.join, *nodes),
     )
+    if root is None:
+        raise InvalidParameter("partitions must hold one partition at least, of which columns and types are known")
+    state = tasks.result(root)
     return exact.released(part.release, state.columns, part.unit, state.counted, source=source, ticket=ticket)
 
 
-def _handed_over(references: list[Any]) -> Iterator[Any]:
-    """Yield references and forget them: what they stand for is freed once it is joined."""
-    references.reverse()
-    while references:
-        yield references.pop()
+def _in_step(references: Iterator[Any], ahead: int | None) -> Iterator[Any]:
+    """Yield references and forget them, with so many others submitted: what is joined is freed."""
+    submitted = deque(itertools.islice(references, ahead))
+    while submitted:
+        yield submitted.popleft()
+        submitted.extend(itertools.islice(references, 1))
 
 
 def check(release: object, unit: object, load: object) -> Part:
@@ -304,7 +310,7 @@ def private_statistic(
     with _scratch.folder(scratch) as folder:
         tasks, part = _OnExecutor(executor), replace(checked, scratch=folder)
         try:
-            return run(tasks, partitions, part, lambda _: None, source=source, ticket=ticket)
+            return run(tasks, partitions, part, lambda _: None, source=source, ticket=ticket, ahead=tasks.ahead)
         finally:
             if folder is not None:
                 tasks.end()
@@ -316,6 +322,9 @@ class _OnExecutor:
     def __init__(self, executor: Executor | None) -> None:
         self.executor = executor
         self.workers = 1 if executor is None else min(os.cpu_count() or 1, 8)
+        # Two tasks for each worker keep a pool busy; how many workers others have is not known.
+        size = 1 if executor is None else getattr(executor, "_max_workers", None)
+        self.ahead = None if size is None else 2 * size
         self.running: set[Future[Any]] = set()
 
     def submit(self, height: int, function: Callable[..., Any], *arguments: Any) -> Any:
