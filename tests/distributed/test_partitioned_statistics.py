@@ -1,5 +1,6 @@
 """Statistics of tables in partitions: integers, event and payment of one process, or a refusal before it."""
 
+import collections
 import contextlib
 import datetime
 import decimal
@@ -27,7 +28,7 @@ from ferrodp.statistics import models, private_quantile_bins
 from ferrodp.statistics.keys.routes import routes_of
 from ferrodp.statistics.models._sums import Summed
 from ferrodp.statistics.parts import exact, multisets
-from ferrodp.statistics.parts.unions import Different, Tally
+from ferrodp.statistics.parts.unions import Different, KeysOfUnits, Tally
 
 ROWS, PARTS = 600, 5
 KEYS = ["n", "s", "w"]
@@ -236,11 +237,38 @@ def scales(frame, **pay):
     return models.private_scales(features(frame), bounds=([0, 0], [100, 20]), epsilon=1.0, delta=1e-6, **pay)
 
 
+def categories(frame, **pay):
+    columns = {"code": list(range(1, 6)), "ill": [False, True]}
+    return models.private_categorical_bayes(
+        frame, frame["region"], classes=KEYS, categories=columns, epsilon=1.0, **pay
+    )
+
+
+def categories_of_units(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 2, "keep": "first"}
+    options = {"categories": {"code": list(range(1, 6))}, "epsilon": 1.0, "delta": 1e-6}
+    return models.private_categorical_bayes(frame, frame["region"], classes=KEYS, **options, **owners, **pay)
+
+
+def united_codes(frame, **pay):
+    keys = fd.KeyUnion(epsilon=4.0, delta=1e-3)
+    return fd.private_group_by(frame, "code", keys=keys, groups_per_unit=20, **FIRST, **pay)
+
+
+def united_pairs(frame, **pay):
+    keys = fd.KeyUnion(epsilon=4.0, delta=1e-3)
+    return fd.private_group_by(frame, ["code", "ill"], keys=keys, **pay)
+
+
+def rows_per_unit(frame, **pay):
+    return fd.private_rows_per_unit(frame["person"], at_most=50, epsilon=1.0, **pay)
+
+
 PLAIN = [count, total, mean, by_bin, by_category, median, tables, means_of_groups, variances_of_groups, bins_of_groups]
 PLAIN += [variance, largest, smallest_near_a_rank, found_bounds, most_frequent, medians_of_groups, largest_of_groups]
 PLAIN += [deviations_of_groups, different_labels_of_groups, bounds_of_groups, tops_of_groups]
 PLAIN += [bins_of_columns, different, different_labels, found_codes, found_pairs]
-PLAIN += [moments_of_columns, bayes, scales]
+PLAIN += [moments_of_columns, bayes, scales, categories, united_pairs]
 OF_UNITS = [count_of_units, total_of_units, deciles, tables_of_units, counts_of_groups, sums_of_groups]
 OF_UNITS += [
     different_of_groups,
@@ -250,7 +278,7 @@ OF_UNITS += [
     found_codes_of_units,
     selected_codes,
 ]
-OF_UNITS += [moments_of_units, bins_of_units]
+OF_UNITS += [moments_of_units, bins_of_units, categories_of_units, united_codes, rows_per_unit]
 
 
 def table(rows=ROWS, seed=0):
@@ -275,6 +303,8 @@ def cut(frame, parts=PARTS):
 
 
 def numbers(found):
+    if isinstance(found, models.CategoricalBayes):
+        return [found.class_counts.tolist(), *(each.tolist() for each in found.counts)]
     if isinstance(found, (models.PrivateMoments, models.NaiveBayes, models.ColumnScales)):
         names = ("count", "mean", "covariance", "priors", "means", "variances", "variance")
         return {name: np.asarray(getattr(found, name)).tolist() for name in names if hasattr(found, name)}
@@ -475,7 +505,7 @@ UNITS, VALUES = (0, 1), (-1.0, 0.75, math.nan)
             found_codes,
             found_pairs,
         ],
-        *[moments_of_columns, bayes, scales, different_labels, *OF_UNITS],
+        *[moments_of_columns, bayes, scales, different_labels, categories, united_pairs, *OF_UNITS],
     ],
     ids=lambda each: each.__name__,
 )
@@ -518,11 +548,23 @@ def frame_of(rows):
     }
 
 
+def family(held):
+    """Return how many units have each set of keys, in the form that they are compared by."""
+    keys, sets = list(held.keys), {}
+    assert keys == sorted(keys)
+    for owner, code in zip(held.owners.tolist(), held.codes.tolist(), strict=True):
+        assert keys[code] not in sets.setdefault(owner, set())  # a pair is there once
+        sets[owner].add(keys[code])
+    return collections.Counter(map(frozenset, sets.values())), held.keys
+
+
 def same(first, second):
     if isinstance(first, (list, tuple)):
         return len(first) == len(second) and all(map(same, first, second))
     if isinstance(first, Different):
         return np.array_equal(sorted(first.values), sorted(second.values))
+    if isinstance(first, KeysOfUnits):
+        return family(first) == family(second)
     return first == second if isinstance(first, (Tally, Summed)) else np.array_equal(first, second)
 
 
@@ -560,6 +602,42 @@ def test_a_random_subset_keeps_the_bound_of_a_unit_across_partitions():
     width = fd.private_sum(frame["pay"], bounds=(0, 1), epsilon=1.0)._law.width
 
     assert (steps + beyond / 2**22) * width == 40 * 5
+
+
+def test_of_a_unit_with_many_keys_in_all_partitions_no_more_have_weight_than_in_one_process(seed):
+    """40 units with 30 keys each, of which 2 may have weight: sums of weights are those of 80 pairs in each round."""
+    rng = np.random.default_rng(1)
+    frame = {"person": rng.integers(0, 40, 2400), "code": rng.integers(0, 30, 2400)}
+    sums = []
+
+    class Recorded(fd.KeyUnion):
+        def _some(self, owners, degrees, groups, drawn):
+            kept = fd.KeyUnion._some(owners, degrees, groups, drawn)
+            sums.append(np.bincount(owners[kept]).max(initial=0))
+            return kept
+
+    def release(frame, **pay):
+        keys = Recorded(epsilon=1.0, delta=1e-6)
+        return fd.private_group_by(frame, "code", keys=keys, unit="person", groups_per_unit=2, **pay)
+
+    parts = [{name: column[i::6] for name, column in frame.items()} for i in range(6)]
+    spread = private_statistic(parts, release, unit="person", source=seed())
+
+    assert len(sums) == 3
+    assert max(sums) == 2
+    assert set(spread.keys) <= set(range(30))
+
+
+def test_a_union_of_keys_is_the_same_whatever_units_are_called_and_in_which_order_their_pairs_are(seed):
+    rng = np.random.default_rng(2)
+    pairs = np.unique(np.column_stack([rng.integers(0, 50, 400), rng.geometric(0.2, 400) % 30]), axis=0)
+    keys = fd.KeyUnion(epsilon=4.0, delta=1e-3)
+    found = keys._found(pairs[:, 0], pairs[:, 1], 30, 30, seed())
+
+    assert 0 < found.size < 30
+    for _ in range(5):
+        order, names = rng.permutation(len(pairs)), rng.permutation(50)
+        assert np.array_equal(keys._found(names[pairs[order, 0]], pairs[order, 1], 30, 30, seed()), found)
 
 
 EQUAL = [
@@ -737,7 +815,7 @@ def other_unit_of_groups(frame, **pay):
     return by_region(frame, unit="person").count(epsilon=1.0, **pay)
 
 
-def found_keys(frame, **pay):
+def union_of_other_units(frame, **pay):
     keys = fd.KeyUnion(epsilon=1.0, delta=1e-6)
     return fd.private_group_by(frame, "region", keys=keys, groups_per_unit=2, **FIRST, **pay)
 
@@ -760,7 +838,8 @@ def centers(frame, **pay):
         (count_of_units, {}, InvalidParameter, "unit must name the column"),
         (other_unit, {"unit": "person"}, InvalidParameter, "unit must name the column"),
         (other_unit_of_groups, {"unit": "region"}, InvalidParameter, "unit must name the column"),
-        (found_keys, {"unit": "person"}, InvalidParameter, "release must be a count"),
+        (union_of_other_units, {"unit": "region"}, InvalidParameter, "unit must name the column"),
+        (rows_per_unit, {}, InvalidParameter, "unit must name the column"),
         (found_length, {}, InvalidParameter, "with a public clip_norm"),
         (centers, {}, InvalidParameter, "release must be a count"),
         (lambda frame, **pay: None, {}, FerroError, "called none"),

@@ -98,6 +98,13 @@ MUTANTS = [
         "tables in partitions",
     ),
     (
+        "units of two partitions are taken for one, whose keys share a weight",
+        "units-of-two-parts-are-one",
+        "above = int(self.owners.max(initial=-1)) + 1",
+        "above = 0",
+        "tables in partitions",
+    ),
+    (
         "statistics of groups whose rows are in partitions are about no rows",
         "statistics-of-no-rows-for-those-of-partitions",
         "if not self._are_rows_here and is_whole():",

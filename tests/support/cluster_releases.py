@@ -10,18 +10,23 @@ from ferrodp.statistics import models
 __all__ = [
     "PARTS",
     "RELEASES",
+    "categories",
     "count",
     "deciles",
     "different",
     "found_wards",
     "moments",
+    "naive_bayes",
     "numbers",
+    "scales",
     "seeded",
+    "selected_wards",
     "shard",
     "slow_shard",
     "sums_of_groups",
     "tables",
     "total",
+    "united_wards",
     "whole",
 ]
 
@@ -94,14 +99,48 @@ def moments(frame, **pay):
     return models.private_moments(columns, **options, **pay)
 
 
+def naive_bayes(frame, **pay):
+    columns = {name: frame[name] for name in ("pay", "ward")}
+    options = {"bounds": ([0, 0], [100, 50]), "clip_norm": 1.0, "epsilon": 1.0, "delta": 1e-6}
+    return models.private_naive_bayes(columns, frame["region"], classes=KEYS, **options, **pay)
+
+
+def categories(frame, **pay):
+    owners = {"unit": frame["person"], "max_contributions": 3, "keep": "first"}
+    columns = {"ward": list(range(1, 9)), "ill": [False, True]}
+    options = {"classes": KEYS, "categories": columns, "epsilon": 1.0}
+    return models.private_categorical_bayes(frame, frame["region"], **options, **owners, **pay)
+
+
+def scales(frame, **pay):
+    columns = {name: frame[name] for name in ("pay", "ward")}
+    return models.private_scales(columns, bounds=([0, 0], [100, 50]), epsilon=1.0, delta=1e-6, **pay)
+
+
+def selected_wards(frame, **pay):
+    keys = fd.KeySelection(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "ward", keys=keys, unit="person", groups_per_unit=1, keep="first", **pay)
+
+
+def united_wards(frame, **pay):
+    keys = fd.KeyUnion(epsilon=1.0, delta=1e-6)
+    return fd.private_group_by(frame, "ward", keys=keys, unit="person", groups_per_unit=30, keep="first", **pay)
+
+
 RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None, deciles: None, different: "person"}
-RELEASES |= {found_wards: "person", moments: None}
+RELEASES |= {found_wards: "person", moments: None, naive_bayes: None, categories: "person", scales: None}
+RELEASES |= {selected_wards: "person", united_wards: "person"}
 """Each with the column by which rows are gathered."""
 
 
 def numbers(found):
-    if isinstance(found, models.PrivateMoments):
-        return {"count": found.count, "mean": found.mean.tolist(), "covariance": found.covariance.tolist()}
+    if isinstance(found, fd.statistics.PrivateGroups):
+        return {"keys": found.keys}
+    if isinstance(found, models.CategoricalBayes):
+        return {"classes": found.class_counts.tolist(), "counts": [each.tolist() for each in found.counts]}
+    if isinstance(found, (models.PrivateMoments, models.NaiveBayes, models.ColumnScales)):
+        names = ("count", "mean", "covariance", "priors", "means", "variances", "variance")
+        return {name: np.asarray(getattr(found, name)).tolist() for name in names if hasattr(found, name)}
     of = found if isinstance(found, fd.statistics.PrivateMarginals) else {"": found}
     return {name: np.asarray(of[name].value).tolist() for name in of}
 

@@ -274,16 +274,18 @@ def private_statistic(
     -----
     Statistics: `private_count`, `private_sum`, `private_mean`, `private_variance`, `private_standard_deviation`,
     `private_histogram`, `private_top`, `private_quantile`, `private_quantiles`, `private_median`, `private_min`,
-    `private_max`, `private_bounds`, `private_distinct`, `private_marginals`, those of `private_group_by` with public
-    keys, and `private_group_by` itself with a `KeyThreshold` or a `KeySelection`. That returns groups whose keys and
-    `found_counts` are released, and whose rows are not here: statistics of them take the keys as public ones. Models:
-    `private_scales`, and `private_moments` and `private_naive_bayes` with a public `clip_norm`. The proofs are in the
-    docstrings of `ferrodp.statistics.parts.exact` and of `unions` beside it, and of `ferrodp.statistics.models._sums`.
+    `private_max`, `private_bounds`, `private_distinct`, `private_rows_per_unit`, `private_marginals`, those of
+    `private_group_by` with public keys, and `private_group_by` itself with a `KeyThreshold`, a `KeySelection` or a
+    `KeyUnion`. That returns groups whose keys and `found_counts` are released, and whose rows are not here: statistics
+    of them take the keys as public ones. Models: `private_scales`, `private_categorical_bayes`, and `private_moments`
+    and `private_naive_bayes` with a public `clip_norm`. The proofs are in the docstrings of
+    `ferrodp.statistics.parts.exact` and of `unions` beside it, and of `ferrodp.statistics.models._sums`.
 
     What travels without noise is as secret as the rows: integers, for quantiles each different number with how often it
-    is there, for `private_distinct` each different value, for found keys each key with its count, and with `unit` the
-    rows themselves, each once. Ids are distinguished as in one process, where 7 and 7.0 are one unit: numbers, strings,
-    bytes, dates, durations, UUIDs and tuples of them are spread over tasks, and ids of other types go to one.
+    is there, for `private_distinct` each different value, for found keys each key with its count, for a `KeyUnion` each
+    key of each unit without its id, and with `unit` the rows themselves, each once. Ids are distinguished as in one
+    process, where 7 and 7.0 are one unit: numbers, strings, bytes, dates, durations, UUIDs and tuples of them are
+    spread over tasks, and ids of other types go to one.
 
     With ``keep="first"`` the integers are those of one process with the partitions in their order; with a random subset
     they have the law that they have there.

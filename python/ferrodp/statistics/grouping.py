@@ -24,9 +24,9 @@ from ferrodp.statistics.counts import MAX_BINS, matching, placed, public_labels
 from ferrodp.statistics.groups import PrivateGroups
 from ferrodp.statistics.keys import KeySelection, KeyThreshold, KeyUnion
 from ferrodp.statistics.keys.contributions import Contribution, contribution, pairs, pairs_among, units
-from ferrodp.statistics.keys.labels import Values, combined, counted, distinct, together
+from ferrodp.statistics.keys.labels import Values, combined, counted, distinct, of_units, together
 from ferrodp.statistics.keys.union import rounds
-from ferrodp.statistics.parts.exact import check_owners, check_source
+from ferrodp.statistics.parts.exact import check_owners, is_whole
 from ferrodp.statistics.rows import calendars
 from ferrodp.statistics.rows.calendars import CalendarBins
 from ferrodp.tickets import Ticket
@@ -154,8 +154,6 @@ def private_group_by(
             )
         codes, labels = _given(columns, names, keys)
         return PrivateGroups(frame, limit.counted(codes, owners, coins), labels, limit, of=of, by=names, unit=unit)
-    if isinstance(keys, KeyUnion):
-        check_source()  # its rounds look at the rows again
     spent = budget(keys.epsilon, keys.delta, limit.rows, _ADD_OR_REMOVE, source, ticket)
     # mutant: keys-found-at-more-than-the-open-budget-is-charged
     keys = type(keys)(epsilon=spent.epsilon, delta=spent.delta)
@@ -317,12 +315,15 @@ def _by_union(
 ) -> PrivateGroups:
     groups = limit.groups
     rounds(keys.epsilon, keys.delta, groups)  # refused before anything is charged
-    drawn = _source(spent)
     if owners is None:
         owners = np.arange(values.codes.size)
     held = pairs(owners, values.codes)
     firsts = held[1]
-    found = keys._found(owners[firsts], values.codes[firsts], len(values.entries), groups, drawn)
+    values, whose, which = of_units(values, owners[firsts], values.codes[firsts], lambda: (keys, limit, of))
+    drawn = _source(spent)
+    found = keys._found(whose, which, len(values.entries), groups, drawn)
+    if not is_whole():  # the rows are elsewhere
+        return _kept(found, frame, values, values.codes, limit, spent, of)[0]
     known = np.zeros(len(values.entries) + 1, np.bool_)
     known[found] = True
     # rows of found keys alone take the places of a unit: which keys those are is released

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ferrodp.statistics._foreign import Labels, Numbers, canonical
 from ferrodp.statistics.parts import exact
-from ferrodp.statistics.parts.unions import Tally
+from ferrodp.statistics.parts.unions import KeysOfUnits, Tally
 
 Places = npt.NDArray[np.signedinteger[Any]]
 
@@ -143,3 +143,11 @@ def counted(
     order = sorted(keys)
     found = Values(np.zeros(0, np.intp), [keys[each][0] for each in order], order)
     return found, found.codes, np.array([keys[each][1] for each in order], np.int64)
+
+
+def of_units(values: Values, owners: Places, codes: Places, public: Callable[[], Any]) -> tuple[Values, Places, Places]:
+    """Return values, and the places of units and values of pairs, each there once; of parts all pairs and no rows."""
+    if exact.is_whole():
+        return values, owners, codes
+    found = exact.passed(lambda: KeysOfUnits.of(values.order, values.entries, owners, codes), public)
+    return Values(np.zeros(0, np.intp), list(found.keys.values()), list(found.keys)), found.owners, found.codes

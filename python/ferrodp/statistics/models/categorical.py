@@ -23,6 +23,7 @@ from ferrodp.statistics._foreign import Labels, Numbers
 from ferrodp.statistics.counts import Known, matching, placed, public_labels
 from ferrodp.statistics.marginals.noise import noise_of
 from ferrodp.statistics.models._sums import Floats, counted, is_table, names_without, of_units
+from ferrodp.statistics.parts.exact import passed
 from ferrodp.tickets import Ticket
 
 __all__ = ["CategoricalBayes", "private_categorical_bayes"]
@@ -267,8 +268,11 @@ def private_categorical_bayes(
     for held, _ in columns:
         _check_length(held.values.size, of_row.size)
     kept = counted(spent, of_row >= 0)
-    counts = _counts(columns, of_row, kept, len(known), size)
     noise, weight = _noise(spent, len(public), size)
+    counts = passed(
+        lambda: _counts(columns, of_row, kept, len(known), size),
+        lambda: (noise.event, weight, "categorical naive Bayes", known, [each for _, each in columns], spent.of),
+    )
     said = spent.says(f"categorical naive Bayes, {len(known)} classes", None if names is None else ", ".join(names))
     (drawn_from,) = said.sources(noise.event, null_distance=_null_distance(spent))
     counts *= weight

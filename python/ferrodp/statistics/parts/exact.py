@@ -174,8 +174,8 @@ def check_source() -> None:
     if mode is not None and not mode.has_passed:
         raise InvalidParameter(
             "release must be a count, sum, mean, variance, histogram, quantile, extreme, bounds, number of different "
-            "values, top, table, a statistic of groups with public keys, keys of a KeyThreshold or KeySelection, or "
-            "scales, moments or naive Bayes with a public clip_norm: others have no integers that add up over "
+            "values, top, table, a statistic of groups with public keys, keys that are found, scales, naive Bayes of "
+            "categories, or moments or naive Bayes with a public clip_norm: others have no integers that add up over "
             "partitions"
         )
 

@@ -14,6 +14,12 @@ occur; a unit has all of its rows in one part where units are counted or their r
 type and by a form that equal ones share, so which of them came first shows nowhere, and they are noised in ascending
 order: the same counts, each with noise of its own, as in one process, where keys are noised in the order of the table.
 
+*Keys of units.* A `KeyUnion` is a function of the sets S_u of keys, one for each unit u: its rounds add up weights of
+pairs of a unit and a key, and draw coins for pairs and noise for keys, of one law each. So neither the names of units
+nor the order of units and keys change the law of what is released. S_u depends on the rows of u alone, which are all in
+one part: the sets of the whole table are those of its parts together, and what is released of them, its guarantee
+included, is that of one process. Ids of units do not travel.
+
 A value of a type that compares objects by their identity equals itself alone, in one process too: a part has objects
 of its own, and nothing tells those of two parts to be the same.
 """
@@ -110,3 +116,34 @@ class Tally:
             # mutant: key-in-two-parts-has-one-count
             keys[key] = label, count + keys.get(key, (label, 0))[1]
         return Tally(keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeysOfUnits:
+    """The keys that occur, by how they sort, in that order with their labels; and pairs of a unit and a key."""
+
+    keys: dict[Any, Any]
+    owners: Places
+    """Places of units, each of which has a pair."""
+    codes: Places
+
+    @classmethod
+    def of(cls, order: Sequence[Any], labels: Sequence[Any], owners: Places, codes: Places) -> KeysOfUnits:
+        """Return the keys of the units of some rows; each pair of places is there once."""
+        occurs = np.unique(codes).tolist()
+        known = sorted((order[place], place) for place in occurs)
+        moved = np.zeros(len(order) + 1, np.intp)
+        moved[[place for _, place in known]] = np.arange(len(known))
+        named = np.unique(owners, return_inverse=True)[1].reshape(-1)
+        return cls({key: labels[place] for key, place in known}, named.astype(np.intp), moved[codes])
+
+    def __add__(self, other: KeysOfUnits) -> KeysOfUnits:
+        """Return those of both, whose units are different ones."""
+        keys = self.keys | other.keys
+        at = {key: place for place, key in enumerate(sorted(keys))}
+        codes = [np.array([at[key] for key in each.keys], np.intp)[each.codes] for each in (self, other)]
+        # mutant: units-of-two-parts-are-one
+        above = int(self.owners.max(initial=-1)) + 1
+        return KeysOfUnits(
+            {key: keys[key] for key in at}, np.concatenate([self.owners, other.owners + above]), np.concatenate(codes)
+        )
