@@ -8,6 +8,7 @@ import ferrodp as fd
 from ferrodp.statistics import models
 
 __all__ = [
+    "OF_ONE_KIND",
     "PARTS",
     "RELEASES",
     "categories",
@@ -131,6 +132,8 @@ RELEASES = {count: None, total: "person", sums_of_groups: "person", tables: None
 RELEASES |= {found_wards: "person", moments: None, naive_bayes: None, categories: "person", scales: None}
 RELEASES |= {selected_wards: "person", united_wards: "person"}
 """Each with the column by which rows are gathered."""
+OF_ONE_KIND = [naive_bayes, categories, scales, selected_wards]
+"""Whose integers travel as those of others do."""
 
 
 def numbers(found):
