@@ -233,6 +233,7 @@ NOT_FOUND: dict[str, str] = {
     "values that are in two partitions count in both": _PARTS,
     "the products of one partition stand for those of two": _PARTS,
     "a key that is in two partitions has the count of one of them": _PARTS,
+    "units of two partitions are taken for one, whose keys share a weight": _PARTS,
     "a value keeps the hash that it had in another process": _PARTS,
     "statistics of groups whose rows are in partitions are about no rows": _PARTS,
     "pairs of groups that are not wanted have a place": _ENUMERATED,
