@@ -6,7 +6,7 @@ in an environment with diffprivlib 0.6.6, scikit-learn 1.6.1 and statsmodels, wh
 the estimators of `ferrodp.integrations.sklearn`, with δ = 1e-5; diffprivlib's have δ = 0, and no other. Bounds are the
 least and largest value of each column, for both; where a model measures distances or directions, columns are moved to
 [-1, 1] by them before either sees the rows. Each table is fitted and scored whole, to compare noise and not
-generalization.
+generalization. diffprivlib has copies of the rows: its components center them in place.
 
 linear, ridge   mean squared error / variance of the target; 1 is the constant. `pair` is the regression on two columns
 pca             share of the variance that the first two components leave
@@ -107,7 +107,7 @@ def regressions(name: str, rows: Rows, target: Rows) -> list[Job]:
         return float(np.mean((np.ravel(model.predict(rows)) - target) ** 2)) / spread
 
     def peer(epsilon: float) -> Any:
-        return LinearRegression(epsilon=epsilon, bounds_X=box, bounds_y=of_target).fit(rows, target)
+        return LinearRegression(epsilon=epsilon, bounds_X=box, bounds_y=of_target).fit(rows.copy(), target.copy())
 
     def linear(epsilon: float) -> Any:
         given = {"epsilon": epsilon, "delta": DELTA, "bounds": box, "target_bounds": of_target}
@@ -135,7 +135,7 @@ def components(name: str, rows: Rows) -> Job:
         return 1.0 - float(np.trace(directions.T @ np.cov(rows.T) @ directions)) / spread
 
     def peer(epsilon: float) -> Any:
-        return PCA(2, epsilon=epsilon, data_norm=float(np.sqrt(rows.shape[1])), bounds=box).fit(rows)
+        return PCA(2, epsilon=epsilon, data_norm=float(np.sqrt(rows.shape[1])), bounds=box).fit(rows.copy())
 
     def own(epsilon: float) -> Any:
         return ours.PrivatePCA(2, epsilon=epsilon, delta=DELTA, bounds=(-1, 1)).fit(rows)
@@ -158,7 +158,7 @@ def clusters(name: str, rows: Rows, number: int) -> Job:
         return ours.PrivateKMeans(number, epsilon=epsilon, delta=DELTA, bounds=(-1, 1)).fit(rows)
 
     def peer(epsilon: float) -> Any:
-        return KMeans(number, epsilon=epsilon, bounds=box).fit(rows)
+        return KMeans(number, epsilon=epsilon, bounds=box).fit(rows.copy())
 
     return Job(f"kmeans {name}", own, peer, lambda: cluster.KMeans(number, n_init=5).fit(rows), score)
 
@@ -175,7 +175,7 @@ def bayes(name: str, rows: Rows, labels: Rows) -> list[Job]:
         return model.fit(rows, labels)
 
     def peer(epsilon: float) -> Any:
-        return GaussianNB(epsilon=epsilon, bounds=box).fit(rows, labels)
+        return GaussianNB(epsilon=epsilon, bounds=box).fit(rows.copy(), labels)
 
     def of_categories(epsilon: float) -> Any:
         model = ours.PrivateCategoricalNB(epsilon=epsilon, delta=DELTA, categories=4, classes=classes)
@@ -211,7 +211,7 @@ def scales(name: str, rows: Rows) -> Job:
         return ours.PrivateStandardScaler(epsilon=epsilon, delta=DELTA, bounds=box).fit(rows)
 
     def peer(epsilon: float) -> Any:
-        return StandardScaler(epsilon=epsilon, bounds=box).fit(rows)
+        return StandardScaler(epsilon=epsilon, bounds=box).fit(rows.copy())
 
     class Exact:
         mean_, var_ = rows.mean(0), rows.var(0)

@@ -220,15 +220,16 @@ class PrivateRidge(_Regression):
 
     Parameters
     ----------
-    alpha : float
-        The penalty α·‖w‖² beside the mean squared error, for columns scaled to [−1, 1]; ≥ 0.
+    alpha : float, optional
+        The penalty α·‖w‖² beside the mean squared error, for columns scaled to [−1, 1]; ≥ 0. By default as much as
+        keeps the noise from being inverted, as in `PrivateLinearRegression`: less is inaccurate where rows are few.
     epsilon, delta, bounds, target_bounds, clip_norm, max_contributions, keep, neighboring_relation
         As for `PrivateLinearRegression`.
 
     Attributes
     ----------
     coef_, intercept_, ridge_, moments_, epsilon_, event_, n_features_in_
-        As for `PrivateLinearRegression`; the penalty is `alpha`.
+        As for `PrivateLinearRegression`; the penalty is `alpha` if that is given.
 
     Raises
     ------
@@ -251,7 +252,7 @@ class PrivateRidge(_Regression):
     def __init__(
         self,
         *,
-        alpha: Real = 0.01,
+        alpha: Real | None = None,
         epsilon: Real | None = None,
         delta: Real | None = None,
         bounds: Any = None,
