@@ -18,6 +18,7 @@ FRAMEWORKS = {
     "opacus": "opacus",
     "ray": "ray",
     "sklearn": "sklearn",
+    "spark": "pyspark",
     "torch": "torch",
 }
 

@@ -484,6 +484,22 @@ def read_fragment(fragment):
     return {name: held[name] for name in held.column_names}
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "numpy", "lists"])
+def test_no_row_of_a_partition_travels_with_its_integers(library):
+    rows = {"name": [f"row {number:05}" for number in range(3000)], "pay": [float(number) for number in range(3000)]}
+    if library == "numpy":
+        rows = {name: np.array(column) for name, column in rows.items()}
+    elif library != "lists":
+        module = pytest.importorskip(library)
+        rows = module.table(rows) if library == "pyarrow" else module.DataFrame(rows)
+    state = statistics.Part(total, None)(rows)
+    sent = pickle.dumps(state)
+
+    assert len(sent) < 4000
+    assert b"row 0" not in sent
+    assert statistics.join(pickle.loads(sent), state).types == state.types
+
+
 UNITS, VALUES = (0, 1), (-1.0, 0.75, math.nan)
 
 

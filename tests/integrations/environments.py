@@ -37,6 +37,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / ".venv-frameworks"
 TOOLS = ["pytest>=8", "hypothesis>=6.100"]
+PROGRAMS = {"spark": "java"}
+"""What a framework needs of the system, beside what can be installed here."""
 LONGEST = ["explorer", "flower", "mindspore", "jax", "dask", "nvflare"]
 AT_A_TIME = 4
 WARNINGS = "filterwarnings=default\nerror:::ferrodp"
@@ -71,6 +73,9 @@ def environment(name: str) -> Path:
     InstallError
         If a requirement cannot be installed.
     """
+    program = PROGRAMS.get(name)
+    if program is not None and shutil.which(program) is None:
+        raise InstallError(f"it needs {program}, which this system does not have")
     with (ROOT / "pyproject.toml").open("rb") as file:
         own = tomllib.load(file)["project"]["dependencies"]
     wanted = [*own, *TOOLS, *requirements(HERE / name / "requirements.txt")]
@@ -89,9 +94,9 @@ def environment(name: str) -> Path:
         install(python, wanted)
     site = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     Path(site, "ferrodp-checkout.pth").write_text(f"{ROOT / 'python'}\n")
-    program = folder / "bin" / "ferrodp"  # which pages call
-    program.write_text(f"#!{python}\nfrom ferrodp.cli import main\nraise SystemExit(main())\n")
-    program.chmod(0o755)
+    command = folder / "bin" / "ferrodp"  # which pages call
+    command.write_text(f"#!{python}\nfrom ferrodp.cli import main\nraise SystemExit(main())\n")
+    command.chmod(0o755)
     stamp.write_text(key)
     print(f"{name}: environment made in {time.monotonic() - started:.0f} s", flush=True)
     return python
@@ -151,6 +156,7 @@ def test(python: Path, name: str) -> tuple[bool, str]:
     command += [ROOT / "tests/docs/test_pages.py::test_the_blocks_of_a_page_run"]
     command += [ROOT / "tests/test_docstrings.py::test_examples_run_as_shown"]
     settings = {"FERRODP_FRAMEWORK": name, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    settings |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}  # of the workers of Spark
     started = time.monotonic()
     ended = subprocess.run(
         [str(part) for part in command],

@@ -5,6 +5,7 @@ KILLERS = {
     "partitions": "pytest tests/distributed/test_executors.py",
     "tables in partitions": "pytest tests/distributed/test_partitioned_statistics.py",
     "multisets": "pytest tests/statistics/test_multisets.py",
+    "spark": "framework spark tests/integrations/spark/test_spark_statistics.py",
     "secure sums": "pytest tests/federated/test_secure.py",
     "rounds of clients": "pytest tests/federated/test_federated_rounds.py",
     "placements": "pytest tests/federated/test_placed_runs.py",
@@ -96,6 +97,20 @@ MUTANTS = [
         "count + keys.get(key, (label, 0))[1]",
         "count",
         "tables in partitions",
+    ),
+    (
+        "rows of a unit go to several partitions of Spark",
+        "rows-of-a-unit-in-two-partitions-of-spark",
+        "routes_of({unit: pyarrow.chunked_array([batch.column(unit)])}, unit)",
+        "np.arange(batch.num_rows, dtype=np.uint64)",
+        "spark",
+    ),
+    (
+        "the first rows of a unit are those that a shuffle of Spark has first",
+        "rows-of-a-unit-in-the-order-of-a-shuffle",
+        "table.sort_by(place).select(names)",
+        "table.sort_by([(place, 'descending')]).select(names)",
+        "spark",
     ),
     (
         "units of two partitions are taken for one, whose keys share a weight",

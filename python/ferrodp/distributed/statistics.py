@@ -183,6 +183,11 @@ def run(
     if root is None:
         raise InvalidParameter("partitions must hold one partition at least, of which columns and types are known")
     state = tasks.result(root)
+    return released(part, state, source=source, ticket=ticket)
+
+
+def released(part: Part, state: State, *, source: NoiseSource | None, ticket: Ticket | None) -> Any:
+    """Release once what all partitions were counted for."""
     return exact.released(part.release, state.columns, part.unit, state.counted, source=source, ticket=ticket)
 
 
@@ -269,6 +274,7 @@ def private_statistic(
     See Also
     --------
     ferrodp.integrations.dask.private_statistic, ferrodp.integrations.ray.private_statistic : the same on a cluster.
+    ferrodp.integrations.spark.private_statistic : the same of a DataFrame of Spark.
 
     Notes
     -----
