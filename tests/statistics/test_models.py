@@ -15,6 +15,7 @@ from ferrodp.errors import BudgetExceeded, InvalidArray, InvalidParameter, Inval
 from ferrodp.events import ComposedEvent, GaussianEvent, NeighboringRelation
 from ferrodp.statistics import models
 from ferrodp.statistics.models import _sums
+from ferrodp.statistics.models.clusters import _Mean, shrunk
 
 ADD, REPLACE, SPECIAL = (
     NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -376,3 +377,28 @@ def test_events_are_gaussian_and_of_as_many_sums_as_are_released():
     assert isinstance(stated, GaussianEvent)
     assert len(found.events) == 2
     assert models.private_scales(rows, bounds=(0, 1), epsilon=1.0, delta=1e-6).event == stated
+
+
+def test_centers_that_are_noise_alone_are_at_the_mean_and_exact_ones_stay():
+    rng = np.random.default_rng(0)
+    centers, mean = rng.uniform(-1, 1, (5, 3)), np.zeros(3)
+    squares = (centers**2).sum(axis=1)
+    expected = 3 + squares / 0.5**2  # of noise with deviation 1 in sums of one row, with 0.5 as the constant
+
+    assert np.array_equal(shrunk(centers, mean, np.zeros(5), 0.5), centers)
+    assert np.array_equal(shrunk(centers, mean, np.full(5, 1e6), 0.5), np.zeros((5, 3)))
+    assert np.array_equal(shrunk(np.zeros((2, 3)), mean, np.ones(2), 0.5), np.zeros((2, 3)))
+    moved = shrunk(centers, mean, squares / expected, 0.5)  # noise that explains all of the distance: half is taken off
+    assert np.allclose(moved, 0.5 * centers, rtol=1e-12)
+
+
+def test_more_rounds_of_centers_say_more_of_the_mean_of_all_rows():
+    """In each round cells add up to the count and sums of all rows; one with many cells has more noise."""
+    mean = _Mean(1, 0.5)
+    first = mean.with_round(np.array([[2.0, 4.0], [3.0, 2.0]]), 1.0)
+    second = mean.with_round(np.array([[5.0, 3.0]]), 1.0)
+
+    assert first.tolist() == [6.0 / 10.0]
+    # weights 1/2 and 1: (2.5 + 5)/1.5 = 5 for ten rows, and (3 + 3)/1.5 = 4
+    assert second.tolist() == [4.0 / 10.0]
+    assert _Mean(1, 0.5).with_round(np.array([[0.1, -4.0]]), 2.0).tolist() == [-1.0]

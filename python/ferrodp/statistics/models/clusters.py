@@ -96,9 +96,10 @@ class Clusters:
         --------
         >>> import numpy as np
         >>> from ferrodp.statistics.models import private_clusters
-        >>> found = private_clusters(np.zeros((50, 2)), 3, bounds=(-1, 1), epsilon=1.0, delta=1e-6, seed=0)
+        >>> rows = np.repeat([[-0.8], [0.8]], 2_000, axis=0)
+        >>> found = private_clusters(rows, 2, bounds=(-1, 1), epsilon=1.0, delta=1e-6, seed=0)
         >>> found.predict(found.centers).tolist()
-        [0, 1, 2]
+        [0, 1]
         """
         with np.errstate(all="ignore"):
             values = (rows_of(rows, width=self.centers.shape[1]) - self._middle) / self._half
@@ -116,6 +117,38 @@ def nearest(rows: Floats, centers: Floats) -> npt.NDArray[np.intp]:
     for start in range(0, len(rows), 1 << 14):
         part = rows[start : start + (1 << 14)]
         found[start : start + len(part)] = np.argmin(squares - part @ centers.T, axis=1)
+    return found
+
+
+class _Mean:
+    """The mean of all rows, from the cells of all rounds so far: those of a round with few cells have less noise."""
+
+    def __init__(self, width: int, constant: float) -> None:
+        self.constant = constant
+        self.sums: Floats = np.zeros(1 + width)
+        self.weight = 0.0
+
+    def with_round(self, noised: Floats, least: float) -> Floats:
+        """Return the mean that is known after one more round; the number of rows counts as at least so many."""
+        self.sums = self.sums + noised.sum(axis=0) / len(noised)
+        self.weight += 1.0 / len(noised)
+        whole = self.sums / self.weight
+        found: Floats = np.clip(whole[1:] / max(float(whole[0]) / self.constant, least), -1.0, 1.0)
+        return found
+
+
+def shrunk(centers: Floats, mean: Floats, noise: Floats, constant: float) -> Floats:
+    """Return centers that are nearer to the mean of all rows, the more the larger their noise is beside the distance.
+
+    Noise of the variance s² in each coordinate of a sum, and in its size, moves a center by s²(d + ‖c‖²/a²) on average,
+    squared and divided by the square of the size. Half of it is taken off the squared distance: James and Stein's
+    estimator of one center takes off nearly all, and centers that are too near to one another keep fewer cells apart.
+    """
+    apart = centers - mean
+    squares = np.einsum("ij,ij->i", apart, apart)
+    expected = noise * (centers.shape[1] + np.einsum("ij,ij->i", centers, centers) / constant**2)
+    kept = np.maximum(squares - 0.5 * expected, 0.0) / np.maximum(squares, 1e-100)
+    found: Floats = mean + kept[:, None] * apart
     return found
 
 
@@ -198,10 +231,13 @@ def private_clusters(
     A round is the sum of e ⊗ (a, t) over rows, e the unit vector of the nearest center, t the scaled row and a constant
     [SCLBJ16]. One row adds one such product: it moves the sum by at most √(a² + R²). Each round depends on the
     centers of the one before it, which were released. The first one has four cells for each cluster; k-means with
-    several starts on the released cells, weighted by their sizes, merges them, which is post-processing.
+    several starts on the released cells, weighted by their sizes, merges them, which is post-processing. So is that
+    centers are moved toward the mean of all rows, by as much as their noise explains half of their distance from it
+    [JS61]: the noise is public, and the mean is what all cells of all rounds say together.
 
     References
     ----------
+    [JS61] James, Stein, "Estimation with quadratic loss", Proc. 4th Berkeley Symposium, 1961.
     [SCLBJ16] Su, Cao, Li, Bertino, Jin, "Differentially private k-means clustering", CODASPY 2016.
 
     Examples
@@ -237,16 +273,19 @@ def private_clusters(
     coarse = clusters if rounds == 1 or clusters > 1000 else 4 * clusters
     centers = _spread(coarse, values.shape[1], length, rng)
     norm = float(np.hypot(constant, length))
-    sizes = np.zeros(0)
+    sizes, means = np.zeros(0), _Mean(values.shape[1], constant)
     for number in range(len(parts) - rounds, len(parts)):
         hot = np.zeros((len(scaled), len(centers)))
         hot[np.arange(len(scaled)), nearest(scaled, centers)] = 1.0
         noised = payment.release(number, outer_sum(hot, terms, norm))
         sizes = np.maximum(noised[:, 0] / constant, 0.0)
         # a cell with fewer rows than the noise of their number stays where it is
-        least = 2.0 * payment.deviation(number, norm) / constant
+        deviation = payment.deviation(number, norm)
+        least = 2.0 * deviation / constant
         moved = np.clip(noised[:, 1:] / np.maximum(sizes, least)[:, None], -1.0, 1.0)
         centers = np.where((sizes > least)[:, None], moved, centers)
+        noise = (deviation / np.maximum(sizes, least)) ** 2
+        centers = shrunk(centers, means.with_round(noised, least), noise, constant)
         if len(centers) > clusters:
             order = np.argsort(-sizes, kind="stable")
             kept = order[: max(clusters, int((sizes > least).sum()))]
