@@ -18,6 +18,10 @@ use ferrodp_accounting::rdp::poisson_gaussian;
 use ferrodp_accounting::types::Question;
 use ferrodp_core::choice::bernoulli;
 use ferrodp_core::choice::respond::Response;
+use ferrodp_core::choice::respond::coded::Coded;
+use ferrodp_core::choice::respond::sets::Sets;
+use ferrodp_core::choice::respond::unary::Unary;
+use ferrodp_core::choice::respond::vectors::{Vectors, WORDS_PER_MESSAGE};
 use ferrodp_core::choice::select::{self, NoisyThreshold, Rate};
 use ferrodp_core::clip::{ClipNorm, GridSum, Order, Rows, clip_rows};
 use ferrodp_core::discrete::fixed::FixedTime;
@@ -196,11 +200,55 @@ fn choices(isa: Isa, cases: &mut Vec<Case>) {
             digest.integers(&answers);
         }
     }));
+    messages(isa, cases);
     cases.push(Digest::of("words of keystreams".to_owned(), |digest| {
         for (len, byte) in DRAW_LENGTHS.into_iter().flat_map(|len| KEY_BYTES.map(|byte| (len, byte))) {
             let mut bytes = vec![0; len];
             key(byte).fill(isa, &mut bytes);
             bytes.into_iter().for_each(|byte| digest.word(u64::from(byte)));
+        }
+    }));
+}
+
+/// Answers whose messages are no answers: codes, bits, sets, and code words that are near to vectors.
+fn messages(isa: Isa, cases: &mut Vec<Case>) {
+    let answers: Vec<i64> = (0..1500).map(|i| i * i % 71 - 1).collect();
+    cases.push(Digest::of("coded answers".to_owned(), |digest| {
+        for (weight, categories, field_size) in [(1 << 62, 70, 2), (1 << 60, 1000, 4)] {
+            let mut coded = answers.clone();
+            let of = Coded::new(weight, categories, field_size).expect("in range");
+            of.apply(isa, &key(7), &mut coded, TWO_THREADS);
+            digest.integers(&coded);
+        }
+    }));
+    cases.push(Digest::of("answers in bits".to_owned(), |digest| {
+        for (numerator, digits, categories) in [(1, 2, 70), (12_345, 20, 1000)] {
+            let of = Unary::new(numerator, digits, categories).expect("in range");
+            let mut bits = vec![0; answers.len() * of.words_per_row()];
+            of.apply(isa, &key(8), &answers, &mut bits, TWO_THREADS);
+            bits.into_iter().for_each(|word| digest.word(word));
+        }
+    }));
+    cases.push(Digest::of("answers in sets".to_owned(), |digest| {
+        for (weight, size, categories) in [(1 << 63, 20, 70), (1 << 62, 300, 1000)] {
+            let of = Sets::new(weight, size, categories).expect("in range");
+            let mut sets = vec![0; answers.len() * of.words_per_row()];
+            of.apply(isa, &key(9), &answers, &mut sets, TWO_THREADS);
+            sets.into_iter().for_each(|word| digest.word(word));
+        }
+    }));
+    cases.push(Digest::of("answers as vectors, and the sum of their code words".to_owned(), |digest| {
+        for (dimension, directions, size, rows) in [(1, 1, 1, 40), (3, 7, 2, 40), (17, 64, 9, 40), (1025, 256, 2, 19)] {
+            let of = Vectors::new(1 << 62, dimension, directions, size).expect("in range");
+            for threads in [NonZeroUsize::MIN, TWO_THREADS] {
+                let mut vectors = values(rows * dimension as usize);
+                let mut sent = vec![0; rows * WORDS_PER_MESSAGE];
+                of.apply(isa, &key(10), 100.0, &mut vectors, &mut sent, threads).expect("in range");
+                let mut sum = vec![0.0; dimension as usize];
+                of.sum(isa, &sent, &mut sum, threads);
+                sent.into_iter().for_each(|word| digest.word(word));
+                digest.doubles(&sum);
+            }
         }
     }));
 }
