@@ -8,7 +8,8 @@ the inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,6 +45,9 @@ class Observation:
         What 1 in `value` stands for: the grid width of a sum, otherwise 1.
     output : ndarray
         What came out: a copy.
+    together : (int, PrivacyEvent), optional
+        Of releases about disjoint groups of rows: which of them belong together, and what these cost, in place of their
+        own events.
     """
 
     mechanism: str
@@ -54,6 +58,7 @@ class Observation:
     value: npt.NDArray[Any]
     unit: float = 1.0
     output: npt.NDArray[Any]
+    together: tuple[int, PrivacyEvent] | None = None
 
     def is_within(self, other: Observation) -> bool:
         """Return whether the inputs of both are no further apart than the sensitivity, in rational arithmetic.
@@ -112,6 +117,7 @@ class Recorder:
     def __init__(self, neighboring_relation: NeighboringRelation | None = None) -> None:
         self.log: list[Observation] = []
         self.neighboring_relation = neighboring_relation
+        self.together: tuple[int, PrivacyEvent] | None = None
 
     def saw(
         self,
@@ -126,7 +132,9 @@ class Recorder:
         """
         seen = np.array(np.where(np.isfinite(value), value, 0) if value.dtype.kind == "f" else value)
         name = type(mechanism).__name__
-        self.log.append(Observation(mechanism=name, value=seen, output=np.array(output), **declared))
+        self.log.append(
+            Observation(mechanism=name, value=seen, output=np.array(output), together=self.together, **declared)
+        )
         return np.array(output)
 
 
@@ -164,15 +172,30 @@ class Replayer(Recorder):
             raise AssertionError(f"{len(self.log)} releases were made, and the record has {len(self._record)}")
 
 
-_COMPARED = ("mechanism", "event", "norm", "sensitivity", "public parameters", "unit", "shape of the input")
+_COMPARED = ("mechanism", "event", "norm", "sensitivity", "public parameters", "unit", "cost", "shape of the input")
 
 
 def _compared(seen: Observation) -> tuple[Any, ...]:
-    return seen.mechanism, seen.event, seen.norm, seen.sensitivity, seen.public, seen.unit, seen.value.shape
+    about = seen.public, seen.unit, seen.together
+    return seen.mechanism, seen.event, seen.norm, seen.sensitivity, *about, seen.value.shape
 
 
 OBSERVER: ContextVar[Recorder | None] = ContextVar("ferrodp observer", default=None)
 """The observer of this thread or task; None except in tests."""
+
+
+@contextmanager
+def together(event: PrivacyEvent) -> Iterator[None]:
+    """Tell the observer, if there is one, what the releases that follow cost together."""
+    observer = OBSERVER.get()
+    if observer is None:
+        yield
+        return
+    observer.together = len(observer.log), event
+    try:
+        yield
+    finally:
+        observer.together = None
 
 
 def drawn_in_place(

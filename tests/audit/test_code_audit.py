@@ -210,3 +210,20 @@ def test_what_is_chosen_again_is_not_taken_for_noise_that_was_not_drawn():
         return fd.private_max(rows, candidates=[0.0, 9.0], rank=1, epsilon=20.0).value
 
     assert not audit_code(near_the_largest, np.full(40, 9.0)).violation
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_choices_about_groups_cost_what_they_state_together(rows):
+    """Of a unit with one row one group changes, and of one with two its groups share what a choice costs."""
+    table = np.array([[0, 1, 9.0], [0, 2, 7.0], [1, 1, 9.0], [1, 3, 8.0], [2, 4, 0.5], [0, 5, 3.0]])
+    others = [table[table[:, 1] != unit] for unit in range(1, 6)]
+
+    def medians(data):
+        frame = {"key": data[:, 0].astype(int), "who": data[:, 1].astype(int), "x": data[:, 2]}
+        groups = fd.private_group_by(frame, "key", keys=[0, 1, 2, 3], unit="who", rows_per_unit=rows)
+        found = groups.median("x", bounds=(0.0, 10.0), epsilon=1.0).value.tolist()
+        return found + groups.top("x", 2, categories=[9.0, 7.0, 8.0], epsilon=1.0).value.ravel().tolist()
+
+    assert not audit_code(medians, table, others, accounted=fd.events.EpsilonDeltaEvent(epsilon=2.0)).violation
+    less = audit_code(medians, table, others, accounted=fd.events.EpsilonDeltaEvent(epsilon=0.9))
+    assert [each.kind for each in less.findings] == ["accounting"]

@@ -415,6 +415,13 @@ MUTANTS = [
         "code audits",
     ),
     (
+        "choices about groups cost nothing",
+        "choices-about-groups-cost-nothing",
+        "yield each.together[1]",
+        "pass",
+        "code audits",
+    ),
+    (
         "costs that have no lower bound are not compared",
         "costs-without-a-lower-bound-not-compared",
         "costs[0].lower <= 0.0",

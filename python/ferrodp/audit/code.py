@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -272,7 +272,7 @@ def _accounted(
 ) -> list[Finding]:
     """Return whether the releases cost more than what is accounted: at least, or as far as can be certified."""
     costs = []
-    for each in (ComposedEvent(events=tuple(seen.event for seen in log)), event):
+    for each in (ComposedEvent(events=tuple(_charged(log))), event):
         accountant = PldAccountant(neighboring_relation=relation)
         accountant.compose(each)
         costs.append(accountant.epsilon_bounds(delta))
@@ -287,6 +287,18 @@ def _accounted(
         )
         return [Finding("accounting", None, message)]
     return []
+
+
+def _charged(log: Sequence[Observation]) -> Iterator[PrivacyEvent]:
+    """Return what releases cost; those that cost less together, once."""
+    seen = None
+    for each in log:
+        if each.together is None:
+            yield each.event
+        elif each.together != seen:
+            # mutant: choices-about-groups-cost-nothing
+            yield each.together[1]
+        seen = each.together
 
 
 def _distance(then: Observation, now: Observation) -> float:

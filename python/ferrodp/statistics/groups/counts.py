@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ferrodp._base import _arrays
 from ferrodp._base._validate import Real
+from ferrodp._observer import together
 from ferrodp.errors import InvalidArray
 from ferrodp.events import NeighboringRelation
 from ferrodp.random import NoiseSource
@@ -356,7 +357,8 @@ class CountsByGroup(RowsInGroups):
         )
         what = f"the {chooser.number} most frequent of {len(known)} public categories"
         drawn = disjoint.sources(self._said(spent, what, name), size, chooser.events, whole)
-        of_groups = [chooser.released(each, drawn) for each in counts.reshape(size, -1)]
+        with together(whole):
+            of_groups = [chooser.released(each, drawn) for each in counts.reshape(size, -1)]
         labels = tuple(
             (key, known[place]) for key, (places, _) in zip(self.keys, of_groups, strict=True) for place in places
         )

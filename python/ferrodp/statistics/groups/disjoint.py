@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ferrodp._observer import together
 from ferrodp.events import EpsilonDeltaEvent, NeighboringRelation, ParallelEvent, PrivacyEvent
 from ferrodp.random import NoiseSource
 from ferrodp.statistics._budget import Budget
@@ -48,8 +49,9 @@ def released(
     whole = cost(spent, size, events)
     groups = passed_groups(lambda: _ordered(held, codes, size), lambda: (whole, list(events), size, public, spent.unit))
     drawn = sources(spent, size, events, whole)
-    for rows in groups:
-        choose(rows, drawn)
+    with together(whole):
+        for rows in groups:
+            choose(rows, drawn)
     return whole
 
 
