@@ -39,7 +39,7 @@ ENVIRONMENTS = ROOT / ".venv-frameworks"
 TOOLS = ["pytest>=8", "hypothesis>=6.100"]
 PROGRAMS = {"spark": "java"}
 """What a framework needs of the system, beside what can be installed here."""
-LONGEST = ["explorer", "flower", "mindspore", "jax", "dask", "nvflare"]
+LONGEST = ["explorer", "flower", "mindspore", "torch", "jax", "dask", "nvflare"]
 AT_A_TIME = 4
 WARNINGS = "filterwarnings=default\nerror:::ferrodp"
 
