@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -361,6 +362,36 @@ def keys_that_are_found() -> bool:
     return _binomial.lower_bound(hits, draws, LEVEL) > 0.1
 
 
+def _finds(rule: Any, keys: list[int], units: list[int], **bounds: int) -> bool:
+    return bool(fd.private_group_by({"key": keys, "who": units}, "key", keys=rule, unit="who", **bounds).keys)
+
+
+def _is_more_often(release: Callable[[], bool], probability: float, draws: int = 2000) -> bool:
+    return _binomial.lower_bound(sum(release() for _ in range(draws)), draws, LEVEL) > probability
+
+
+def selected_keys() -> bool:
+    """Whether a key is selected more often than both inequalities allow, given how often one of fewer units is."""
+    rule, most = fd.KeySelection(epsilon=1.0, delta=0.1), 0.0
+    for number in range(1, 4):
+        missed = (1.0 - most - 0.1) / math.e
+        most = min(math.e * most + 0.1, 1.0 - missed)
+        if _is_more_often(functools.partial(_finds, rule, [7] * number, list(range(number))), most + 1e-9):
+            return True
+    return _is_more_often(lambda: _finds(rule, [7] * 4, [1] * 4, rows_per_unit=4, groups_per_unit=1), 0.1)
+
+
+def united_keys() -> bool:
+    """Whether keys of one unit alone are found with a probability of more than half of δ, by each of both ways."""
+    for epsilon in (1.0, 0.2):
+        rule = fd.KeyUnion(epsilon=epsilon, delta=0.2)
+        for number in (1, 4, 8):
+            keys, units = list(range(number)), [1] * number
+            if _is_more_often(functools.partial(_finds, rule, keys, units, groups_per_unit=4), 0.1):
+                return True
+    return False
+
+
 def tables() -> bool:
     """Whether all statistics of one table cost more than is stated for them together."""
     data = np.array([0.0, 3.0, 9.0, 9.0])
@@ -394,6 +425,8 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "outer products": outer_products,
     "ids of units": ids,
     "keys that are found": keys_that_are_found,
+    "keys that are selected": selected_keys,
+    "keys of unions": united_keys,
     "statistics of one table": tables,
 }
 """Whether an audit raises an alarm: by chance less often than `alarms.LEVEL` says."""

@@ -41,6 +41,21 @@ def of_units(release: Callable[[fd.statistics.PrivateGroups], Any], rows: int = 
     return any(audit_code(run, ROWS, others, accounted=accounted).violation for _ in range(3))
 
 
+def of_bounded_units(rows: int, keys: list[int], **bounds: int) -> bool:
+    """Whether counts of groups move farther than they state where a unit leaves that has more rows than count."""
+    unit = np.concatenate([np.full((4, 2), [key, 7]) for key in (0, 1, 2)])
+    table = np.concatenate([unit, [[0, 1], [1, 2], [2, 3], [2, 3]]])
+
+    def run(data: np.ndarray) -> object:
+        frame = {"key": data[:, 0], "who": data[:, 1]}
+        groups = fd.private_group_by(frame, "key", keys=keys, unit="who", rows_per_unit=rows, **bounds)
+        return groups.count(epsilon=1.0, delta=1e-6).value
+
+    others = [table[table[:, 1] != each] for each in (1, 2, 3, 7)]
+    accounted = EpsilonDeltaEvent(epsilon=1.0, delta=1e-6)
+    return any(audit_code(run, table, others, accounted=accounted).violation for _ in range(3))
+
+
 def of_columns(release: Callable[..., Any], *, replaces: bool = False, rows: int = 2) -> bool:
     """Whether a statistic of a column moves farther than it states where a unit leaves, or has other rows."""
     relation = REPLACE if replaces else NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -109,6 +124,11 @@ AUDITS: dict[str, Callable[[], bool]] = {
     "sums of groups": lambda: of_units(lambda groups: groups.sum("x", bounds=(0.0, 10.0), epsilon=1.0).value),
     "different values of groups": lambda: of_units(lambda groups: groups.distinct("who", epsilon=1.0).value),
     "bounds of groups": lambda: of_units(lambda groups: groups.bounds("x", epsilon=1.0).value),
+    "counts of groups, bounded": lambda: of_bounded_units(4, [0, 1, 2, 3], groups_per_unit=2, rows_per_group=2),
+    "counts of groups, several rows": lambda: of_bounded_units(3, [0, 1, 2], rows_per_group=2),
+    "counts of the only group": lambda: of_bounded_units(3, [0]),
+    "medians of groups": lambda: of_units(lambda groups: groups.median("x", bounds=(0.0, 10.0), epsilon=1.0).value),
+    "tops of groups": lambda: of_units(lambda groups: groups.top("x", 2, categories=[9.0, 7.0], epsilon=1.0).value),
     "means of groups": lambda: of_units(lambda groups: groups.mean("x", bounds=(0.0, 10.0), epsilon=1.0).value),
 }
 """Whether an audit raises an alarm: of runs with the same noise, so that chance takes no part."""
