@@ -156,7 +156,6 @@ def test(python: Path, name: str) -> tuple[bool, str]:
     command += [ROOT / "tests/docs/test_pages.py::test_the_blocks_of_a_page_run"]
     command += [ROOT / "tests/test_docstrings.py::test_examples_run_as_shown"]
     settings = {"FERRODP_FRAMEWORK": name, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    settings |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}  # of the workers of Spark
     started = time.monotonic()
     ended = subprocess.run(
         [str(part) for part in command],

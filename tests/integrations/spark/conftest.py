@@ -1,5 +1,6 @@
 """A Spark of two threads, with workers of their own, that runs a task again which failed."""
 
+import os
 import sys
 
 import pytest
@@ -7,6 +8,10 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from support import cluster_releases
+
+# Read when the first session begins, here or in an example of a docstring.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +22,6 @@ def spark():
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "700",
     }
